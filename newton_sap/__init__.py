@@ -1,0 +1,28 @@
+"""newton_sap: the SAP contact solver as a Newton solver plugin."""
+
+from .config import PRESETS, SAPOptions
+
+__version__ = "0.1.0"
+
+__all__ = ["PRESETS", "SAPOptions", "SapControl", "SapState", "SolverReport", "SolverSAP", "__version__"]
+
+_LAZY = {
+    "SolverSAP": "newton_sap.solver",
+    "SapState": "newton_sap.boundary.convention",
+    "SapControl": "newton_sap.boundary.convention",
+    "SolverReport": "newton_sap.diagnostics",
+}
+
+
+def __getattr__(name):
+    if name in _LAZY:
+        from importlib import import_module
+
+        value = getattr(import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'newton_sap' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__)

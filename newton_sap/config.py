@@ -1,0 +1,178 @@
+"""Options of the solver: one frozen, validated dataclass and the named presets.
+
+Every field states its unit, range, effect and where its default comes from. ``F x.y`` refers to the
+numbered sections of ``docs/formulation.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from difflib import get_close_matches
+from typing import Any
+
+CONTACT_MODELS = ("sap",)
+PRECISIONS = ("float64", "mixed")
+CONTACT_WEIGHTS = ("delassus", "body_inertia")
+CONTACT_POINTS = ("shared", "witness")
+POSITION_UPDATES = ("symplectic", "sap_euler", "midpoint")
+MATERIAL_RULES = ("newton", "drake")
+
+
+@dataclass(frozen=True)
+class SAPOptions:
+    """Options of :class:`newton_sap.SolverSAP`; the solver keeps its own as ``solver.options``.
+
+    Build one directly to validate settings without a model, or let the solver build it from its keywords.
+
+    Raises:
+        ValueError: A value outside its range or an unknown name; the message lists what is accepted.
+    """
+
+    contact_model: str = "sap"
+    """Contact law. ``"sap"``: compliant normal contact and friction in one convex cone (Castro et al. 2022)."""
+
+    precision: str = "float64"
+    """``"float64"`` throughout, or ``"mixed"``: the Hessian is assembled and factored in float32 while cost,
+    gradient, line search and stopping test stay in float64. Default: float64, Drake."""
+
+    contact_weight: str = "delassus"
+    """Effective inverse mass ``w`` [1/kg] of a contact, which scales the friction regularisation and the near-rigid
+    bound. ``"delassus"``: ``|J diag(A)^-1 J^T|_F / 3`` (Drake). ``"body_inertia"``: mean over three directions of
+    ``1/m + (r x c)^T I^-1 (r x c)`` of the two bodies, blind to articulation (SAP Warp's approximate presets)."""
+
+    contact_point: str = "shared"
+    """``"shared"``: one point for both bodies, the two surface points weighted by stiffness (Drake), which conserves
+    angular momentum. ``"witness"``: each body at its own surface point (SAP Warp's approximate presets)."""
+
+    position_update: str = "symplectic"
+    """How ``q`` follows the new velocity. ``"symplectic"``: ``q + dt v``, free bodies about their COM, orientations by
+    the exponential map; keeps momentum and unit quaternions. ``"sap_euler"``: as Drake, free bodies about their
+    origin, quaternions to first order, then normalised. ``"midpoint"``: as ``"sap_euler"`` with the mean of the old
+    and new velocity; inconsistent with the contact prediction, kept for SAP Warp's approximate presets."""
+
+    material_rule: str = "newton"
+    """How two shapes' materials combine. ``"newton"``: mean of ``ke``, ``kd`` and ``mu``. ``"drake"``: stiffnesses
+    in series, relaxation times summed, ``mu = 2 mu_a mu_b / (mu_a + mu_b)``. Default: what Newton's solvers do."""
+
+    dissipation_ahead_of_touch: bool = False
+    """Let the relaxation time act on contacts and limits that are still open. False avoids braking at a distance of
+    ``(dt + tau) |v|``; True is what Drake does for limits and SAP Warp for every contact its pipeline reports."""
+
+    near_rigid_contact: float = 1.0
+    """``beta`` [-], >= 0: the stiffest contact the solver resolves has the period ``beta dt``; 0 removes the bound.
+    Default: Drake's ``sap_near_rigid_threshold``."""
+
+    near_rigid_joint: float = 0.1
+    """``beta`` [-], >= 0, for joint limits, drives and couplers. Default: Drake."""
+
+    friction_regularization: float = 1.0e-3
+    """``sigma`` [-], > 0: sticking contacts creep at ``sigma w dt |f_t|`` [m/s]. Default: Drake's fixed value."""
+
+    max_iterations: int = 100
+    """Newton iterations per step, >= 0; reaching it is counted per world in ``report()``. Default: Drake."""
+
+    optimality_abs: float = 1.0e-14
+    """Absolute tolerance [sqrt(J)], >= 0, of the scaled momentum residual. Default: Drake."""
+
+    optimality_rel: float = 1.0e-6
+    """Relative tolerance [-], >= 0, of the scaled momentum residual. Default: Drake."""
+
+    cost_abs: float = 1.0e-30
+    """Absolute decrease [J], >= 0, of the cost below which the iteration stops. Default: Drake."""
+
+    cost_rel: float = 1.0e-15
+    """Relative decrease [-], >= 0, of the cost below which the iteration stops. Default: Drake."""
+
+    line_search_max_iterations: int = 100
+    """Evaluations of the exact line search, >= 1. Default: Drake."""
+
+    line_search_tolerance: float = 1.0e-8
+    """Relative tolerance [-], > 0, on slope and step length of the line search. Default: Drake."""
+
+    max_contacts: int | None = None
+    """Capacity [contacts] of the whole model. None: the larger of ``model.rigid_contact_max`` and the collision
+    pipeline's own estimate; grows with a larger ``Contacts`` outside graph capture."""
+
+    def __post_init__(self):
+        choices = {
+            "contact_model": CONTACT_MODELS,
+            "precision": PRECISIONS,
+            "contact_weight": CONTACT_WEIGHTS,
+            "contact_point": CONTACT_POINTS,
+            "position_update": POSITION_UPDATES,
+            "material_rule": MATERIAL_RULES,
+        }
+        for name, accepted in choices.items():
+            _require_choice(name, getattr(self, name), accepted)
+        for name in ("near_rigid_contact", "near_rigid_joint", "optimality_abs", "optimality_rel", "cost_abs", "cost_rel"):
+            _require_number(name, getattr(self, name), 0.0, inclusive=True)
+        for name in ("friction_regularization", "line_search_tolerance"):
+            _require_number(name, getattr(self, name), 0.0, inclusive=False)
+        _require_integer("max_iterations", self.max_iterations, 0)
+        _require_integer("line_search_max_iterations", self.line_search_max_iterations, 1)
+        if self.max_contacts is not None:
+            _require_integer("max_contacts", self.max_contacts, 0)
+        if not isinstance(self.dissipation_ahead_of_touch, bool):
+            raise ValueError(f"dissipation_ahead_of_touch must be True or False, not {self.dissipation_ahead_of_touch!r}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the options as plain values, ready for JSON; ``SAPOptions(**d)`` restores them."""
+        return asdict(self)
+
+
+_SAP_WARP_APPROXIMATE = {
+    "contact_weight": "body_inertia",
+    "contact_point": "witness",
+    "position_update": "midpoint",
+    "material_rule": "drake",
+    "dissipation_ahead_of_touch": True,
+}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "approx32": {"precision": "mixed", **_SAP_WARP_APPROXIMATE},
+    "approx64": {"precision": "float64", **_SAP_WARP_APPROXIMATE},
+    "drake": {
+        "precision": "float64",
+        "contact_weight": "delassus",
+        "contact_point": "shared",
+        "position_update": "sap_euler",
+        "material_rule": "drake",
+        "dissipation_ahead_of_touch": True,
+    },
+}
+"""What each preset sets; every other option keeps its default, and an explicit keyword always wins."""
+
+
+def resolve_options(preset: str | None, explicit: dict[str, Any]) -> SAPOptions:
+    """Return the options of a preset overridden by the explicit ones; a value of None means "not given"."""
+    if preset is not None:
+        _require_choice("preset", preset, tuple(PRESETS))
+    given = {name: value for name, value in explicit.items() if value is not None}
+    known = {field.name for field in fields(SAPOptions)}
+    for name in given:
+        if name not in known:
+            raise ValueError(f"unknown option {name!r}{_suggestion(name, known)}")
+    return SAPOptions(**{**PRESETS.get(preset, {}), **given})
+
+
+def _suggestion(value: Any, accepted) -> str:
+    close = get_close_matches(str(value), [str(a) for a in accepted], n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _require_choice(name: str, value: Any, accepted: tuple[str, ...]) -> None:
+    if value not in accepted:
+        names = ", ".join(repr(a) for a in accepted)
+        raise ValueError(f"{name} {value!r} is unknown{_suggestion(value, accepted)} (accepted: {names})")
+
+
+def _require_number(name: str, value: Any, low: float, *, inclusive: bool) -> None:
+    ok = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not ok or value < low or (value == low and not inclusive):
+        raise ValueError(f"{name} must be a finite number {'>=' if inclusive else '>'} {low:g}, not {value!r}")
+
+
+def _require_integer(name: str, value: Any, low: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise ValueError(f"{name} must be an integer >= {low}, not {value!r}")
