@@ -1,0 +1,261 @@
+"""One run of a bundled Newton example: its timing, its verdict and what the solver reports, as plain data.
+
+The example runs exactly as ``python -m newton.examples`` would run it; only the solver classes and the clock differ.
+"""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from .. import registry
+from ..swap import SwapLog, swapped_solvers
+
+ORIGINAL = "original"
+"""Solver name that leaves an example as it is."""
+
+
+class UsageError(ValueError):
+    """The command cannot be carried out as given; the message says what to change."""
+
+
+@dataclass
+class RunResult:
+    """Outcome of one example."""
+
+    example: str
+    solver: str
+    """Class name of the solver that stepped the example."""
+    instead_of: str = ""
+    """Class name of the example's own solver, empty if it was left in place."""
+    device: str = ""
+    frames: int = 0
+    """Frames after the first."""
+    setup_s: float = 0.0
+    """Import, scene and solver construction, compilation included [s]."""
+    first_frame_s: float = 0.0
+    """First frame, late compilation included [s]."""
+    wall_s: float = 0.0
+    """All frames after the first [s]."""
+    frames_per_s: float = 0.0
+    steps_per_s: float = 0.0
+    """Solver steps per second of wall time after the first frame."""
+    realtime: float = 0.0
+    """Simulated seconds per second of wall time, after the first frame."""
+    verdict: str = "not tested"
+    """``"passed"``, ``"failed"``, ``"error"`` or ``"not tested"``."""
+    message: str = ""
+    """Why the verdict is not "passed"."""
+    non_finite: list[str] = field(default_factory=list)
+    """Arrays of the final state that hold NaN or infinity."""
+    report: dict[str, Any] = field(default_factory=dict)
+    """Solver diagnostics over all worlds, empty if the solver has none."""
+    notes: list[str] = field(default_factory=list)
+    details: str = ""
+    """Traceback of an error."""
+
+    @property
+    def ok(self) -> bool:
+        """True unless a check failed, something was raised or the state is not finite."""
+        return self.verdict in ("passed", "not tested") and not self.non_finite
+
+
+def example_names() -> dict[str, str]:
+    """Return the module of every bundled example by its short name."""
+    import newton.examples
+
+    return newton.examples.get_examples()
+
+
+def example_module(name: str) -> str:
+    """Return the module of a bundled example; :class:`UsageError` with the nearest name if there is none."""
+    names = example_names()
+    if name in names:
+        return names[name]
+    close = get_close_matches(name, names, n=3)
+    hint = f"; did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
+    raise UsageError(f"no bundled example named {name!r}{hint} (python -m newton.examples --list shows all)")
+
+
+def solver_class(name: str, options: Mapping[str, Any]) -> type | None:
+    """Return the class to run with, None for the example's own; :class:`UsageError` if it is unknown or unsuited."""
+    if name == ORIGINAL:
+        if options:
+            raise UsageError(
+                f"--{next(iter(options))} needs a solver in place of the example's own: name one with --solver"
+            )
+        return None
+    try:
+        found = registry.get_solver(name)
+    except registry.SolverNotFoundError as error:
+        raise UsageError(f"{error}; {ORIGINAL!r} keeps the example's own") from error
+    except registry.SolverLoadError as error:
+        raise UsageError(str(error)) from error
+    accepted = inspect.signature(found).parameters
+    for option in options:
+        if option not in accepted:
+            raise UsageError(f"{found.__name__} has no option {option!r}; leave --{option} out")
+    return found
+
+
+def run_example(
+    name: str,
+    solver: str,
+    arguments: list[str],
+    *,
+    options: Mapping[str, Any] | None = None,
+    on_frame: Callable[[int], None] | None = None,
+) -> RunResult:
+    """Run a bundled example with another solver and return its outcome; what the example raises becomes a verdict.
+
+    Args:
+        name: Short name of the example.
+        solver: Registered name of the solver, or ``"original"``.
+        arguments: Command line of the example.
+        options: Keywords of the solver's constructor beside the model.
+        on_frame: Called with the number of finished frames.
+
+    Raises:
+        UsageError: Unknown example or solver.
+    """
+    module = example_module(name)
+    target = solver_class(solver, options or {})
+    result = RunResult(example=name, solver=target.__name__ if target else ORIGINAL)
+    clock = _Clock(on_frame)
+    swap = nullcontext(SwapLog()) if target is None else swapped_solvers(target, options=options)
+    try:
+        with swap as log, _command_line([module, *arguments]), clock.attached():
+            runpy.run_module(module, run_name="__main__")
+        tested = "--test" in arguments
+        result.verdict = "passed" if tested else "not tested"
+    except SystemExit as stop:
+        if stop.code == 2 and clock.example is None:
+            raise UsageError(f"the example {name!r} rejects its arguments, see the line above") from stop
+        result.verdict, result.message = "error", f"the example ended itself with code {stop.code}"
+    except Exception as error:
+        result.verdict = "failed" if clock.testing else "error"
+        result.message = f"{type(error).__name__}: {error}"
+        result.details = traceback.format_exc()
+    _conclude(result, log, clock)
+    return result
+
+
+class _Clock:
+    """Times the frames of an example by standing between it and Newton's own run loop."""
+
+    def __init__(self, on_frame):
+        self.on_frame = on_frame
+        self.example = None
+        self.testing = False
+        self.started = time.perf_counter()
+        self.setup_s = 0.0
+        self.frame_s: list[float] = []
+
+    @contextmanager
+    def attached(self):
+        """Route ``newton.examples.run`` through this clock."""
+        import newton.examples
+
+        run = newton.examples.run
+
+        def timed_run(example, args):
+            self.setup_s = time.perf_counter() - self.started
+            self.example = example
+            example.step = self._timed(example.step)
+            self.testing = bool(args is not None and args.test)
+            return run(example, args)
+
+        newton.examples.run = timed_run
+        try:
+            yield
+        finally:
+            newton.examples.run = run
+
+    def _timed(self, step):
+        import warp as wp
+
+        def timed_step():
+            testing, self.testing = self.testing, False  # what a step raises is an error, not a failed check
+            begin = time.perf_counter()
+            step()
+            wp.synchronize()
+            self.frame_s.append(time.perf_counter() - begin)
+            self.testing = testing
+            if self.on_frame is not None:
+                self.on_frame(len(self.frame_s))
+
+        return timed_step
+
+
+@contextmanager
+def _command_line(arguments: list[str]):
+    before = sys.argv
+    sys.argv = arguments
+    try:
+        yield
+    finally:
+        sys.argv = before
+
+
+def _conclude(result: RunResult, log: SwapLog, clock: _Clock) -> None:
+    import warp as wp
+
+    example = clock.example
+    stepper = log.solvers[0] if log.solvers else getattr(example, "solver", None)
+    if log.replaced:
+        result.instead_of = ", ".join(sorted(set(log.replaced)))
+    elif result.solver != ORIGINAL and stepper is not None and type(stepper).__name__ != result.solver:
+        result.notes.append(f"the example built no solver that could be replaced; it ran with {type(stepper).__name__}")
+    result.notes += log.kept
+    if stepper is not None:
+        result.solver = type(stepper).__name__
+    result.device = str(getattr(stepper, "device", None) or wp.get_device())
+    result.setup_s = clock.setup_s or time.perf_counter() - clock.started
+    result.first_frame_s = clock.frame_s[0] if clock.frame_s else 0.0
+    timed = clock.frame_s[1:]
+    result.frames, result.wall_s = len(timed), float(sum(timed))
+    if result.wall_s > 0.0:
+        result.frames_per_s = result.frames / result.wall_s
+        result.steps_per_s = result.frames_per_s * int(getattr(example, "sim_substeps", 1))
+        result.realtime = result.frames_per_s * float(getattr(example, "frame_dt", 0.0))
+    for attribute in ("state_0", "state_1"):
+        state = getattr(example, attribute, None)
+        result.non_finite += [f"{attribute}.{member}" for member in non_finite_members(state)]
+    if hasattr(stepper, "report"):
+        result.report = report_summary(stepper.report())
+
+
+def non_finite_members(state: object) -> list[str]:
+    """Return the names of the arrays of a Newton object that hold NaN or infinity."""
+    import warp as wp
+
+    found = []
+    for name, value in vars(state).items() if state is not None else ():
+        if isinstance(value, wp.array) and value.size:
+            values = value.numpy()
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                found.append(name)
+    return found
+
+
+_TOTALS = ("contacts", "contacts_dropped", "line_search_evaluations", "unconverged_steps", "non_finite_steps")
+
+
+def report_summary(report: object) -> dict[str, Any]:
+    """Return the per-world fields of a solver report over all worlds: the sum of counts, the maximum of the rest."""
+    summary = {}
+    for name, value in vars(report).items():
+        values = np.asarray(value)
+        if values.dtype.kind in "iufb" and values.size:
+            summary[name] = (values.sum() if name in _TOTALS else values.max()).item()
+    return summary

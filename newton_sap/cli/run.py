@@ -1,0 +1,139 @@
+"""The ``run`` command: builds the example's command line, shows progress and prints the closing report."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from .drive import RunResult, UsageError, example_module, run_example, solver_class
+
+VIEWERS = ("null", "gl", "viser", "usd", "rerun")
+
+_REPORT_ROWS = {
+    "iterations": ("iterations, last step", "{:.0f}"),
+    "iterations_max": ("iterations, most", "{:.0f}"),
+    "residual": ("residual, last step", "{:.2e}"),
+    "contacts": ("contacts, last step", "{:.0f}"),
+    "contacts_peak": ("contacts, peak per world", "{:.0f}"),
+    "contacts_dropped": ("contacts dropped (overflow)", "{:.0f}"),
+    "penetration": ("penetration, last step [m]", "{:.2e}"),
+    "unconverged_steps": ("unconverged steps", "{:.0f}"),
+    "non_finite_steps": ("non-finite steps", "{:.0f}"),
+}
+
+
+def run_command(
+    name: str,
+    *,
+    solver: str,
+    viewer: str,
+    num_frames: int,
+    world_count: int | None,
+    device: str | None,
+    preset: str | None,
+    test: bool,
+    verbose: bool,
+    output: Path | None,
+    extra: list[str],
+) -> int:
+    """Run the example, print the report and return the exit code."""
+    if viewer not in VIEWERS:
+        raise UsageError(f"viewer {viewer!r} is unknown (accepted: {', '.join(VIEWERS)})")
+    options = {} if preset is None else {"preset": preset}
+    _check_names(name, solver, options)
+    arguments = ["--viewer", viewer, "--num-frames", str(num_frames)]
+    arguments += [] if world_count is None else ["--world-count", str(world_count)]
+    arguments += [] if device is None else ["--device", device]
+    arguments += ["--test"] if test else []
+    arguments += [] if verbose else ["--quiet"]
+    console = Console(highlight=False)
+    with _progress(console, name, num_frames) as on_frame:
+        result = run_example(name, solver, arguments + extra, options=options, on_frame=on_frame)
+    console.print(_table(result))
+    _print_verdict(console, result, verbose)
+    if output is not None:
+        _write(output, result, arguments + extra, options)
+    return 0 if result.ok else 1
+
+
+def _check_names(name: str, solver: str, options: dict) -> None:
+    """Refuse a wrong name or preset before anything is compiled."""
+    from .. import PRESETS
+
+    example_module(name)
+    solver_class(solver, options)
+    preset = options.get("preset")
+    if preset is not None and solver == "sap" and preset not in PRESETS:
+        raise UsageError(f"preset {preset!r} is unknown (accepted: {', '.join(PRESETS)})")
+
+
+@contextmanager
+def _progress(console: Console, name: str, num_frames: int):
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(name, total=num_frames)
+        yield lambda frames: progress.update(task, completed=frames)
+
+
+def _table(result: RunResult) -> Table:
+    instead = f" in place of {result.instead_of}" if result.instead_of else ""
+    table = Table(
+        title=f"{result.example}: {result.solver}{instead} on {result.device}", title_justify="left", show_header=False
+    )
+    table.add_column()
+    table.add_column(justify="right")
+
+    def row(label: str, value: str) -> None:
+        table.add_row(escape(label), escape(value))  # units in brackets are no markup
+
+    row("setup and compilation [s]", f"{result.setup_s:.2f}")
+    row("first frame [s]", f"{result.first_frame_s:.3f}")
+    row(f"wall time of {result.frames} frames [s]", f"{result.wall_s:.3f}")
+    row("frames per second", f"{result.frames_per_s:.1f}")
+    row("steps per second", f"{result.steps_per_s:.0f}")
+    row("times real time", f"{result.realtime:.2f}")
+    for key, (label, form) in _REPORT_ROWS.items():
+        if key in result.report:
+            row(label, form.format(result.report[key]))
+    row("non-finite arrays", ", ".join(result.non_finite) or "none")
+    return table
+
+
+def _print_verdict(console: Console, result: RunResult, verbose: bool) -> None:
+    for note in result.notes:
+        console.print(f"note: {note}", markup=False, soft_wrap=True)
+    style = {"passed": "bold green", "not tested": ""}.get(result.verdict, "bold red")
+    text = {
+        "passed": "the example's checks passed",
+        "failed": "the example's checks failed",
+        "error": "the example could not finish",
+        "not tested": "done (no checks asked for: --test)",
+    }[result.verdict]
+    console.print(text, style=style)
+    if result.message:
+        console.print(result.message, markup=False, soft_wrap=True)
+    if verbose and result.details:
+        console.print(result.details, markup=False, soft_wrap=True)
+
+
+def _write(output: Path, result: RunResult, arguments: list[str], options: dict) -> None:
+    import newton
+    import warp as wp
+
+    from .. import __version__
+
+    record = asdict(result)
+    record |= {"ok": result.ok, "arguments": arguments, "options": options}
+    record["versions"] = {"newton_sap": __version__, "newton": newton.__version__, "warp": wp.__version__}
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")

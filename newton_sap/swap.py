@@ -1,0 +1,184 @@
+"""A context in which Newton's bundled examples build another solver than their own.
+
+Inside :func:`swapped_solvers` the rigid-body classes of ``newton.solvers`` are stand-ins: calling one builds the chosen
+solver, while everything an example reads from the class itself (custom attributes, configuration types, enumerations)
+still comes from the class the example was written for. Nothing is changed outside the context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakSet
+
+import newton
+import newton.solvers
+
+REPLACEABLE = (
+    "SolverFeatherstone",
+    "SolverKamino",
+    "SolverMuJoCo",
+    "SolverSemiImplicit",
+    "SolverSteel",
+    "SolverVBD",
+    "SolverXPBD",
+)
+"""Rigid-body solvers of Newton that an example may build; the purely soft ones (MPM, Style3D) are left alone."""
+
+_TUNING_CALLS = ("set_rigid_history_update",)
+"""Methods of single solvers that only tune that solver; on another one they do nothing."""
+
+
+@dataclass
+class SwapLog:
+    """What happened to the solvers that an example asked for."""
+
+    solvers: list[Any] = field(default_factory=list)
+    """Solvers built in place of the example's own, in order of construction."""
+    replaced: list[str] = field(default_factory=list)
+    """Class names the example asked for and did not get, one per entry of ``solvers``."""
+    kept: list[str] = field(default_factory=list)
+    """Sentences saying which solver stayed as it was, and why."""
+
+
+@contextmanager
+def swapped_solvers(target: type, *, options: Mapping[str, Any] | None = None) -> Iterator[SwapLog]:
+    """Let every rigid-body solver that is built inside the context be a ``target``.
+
+    Args:
+        target: Solver class to build instead; where an example asks for this very class, it keeps its own options.
+        options: Keywords for ``target`` beside the model; those meant for the example's solver are dropped.
+
+    Yields:
+        The log of what was built; it fills up while the example runs.
+    """
+    log = SwapLog()
+    originals = {name: getattr(newton.solvers, name) for name in REPLACEABLE}
+    filled = WeakSet()
+    collide = newton.CollisionPipeline.collide
+
+    def noting_collide(pipeline, state, contacts, *args, **kwargs):
+        filled.add(contacts)
+        return collide(pipeline, state, contacts, *args, **kwargs)
+
+    newton.CollisionPipeline.collide = noting_collide
+    for name, original in originals.items():
+        if original is not target:
+            setattr(newton.solvers, name, make_stand_in(original, target, dict(options or {}), log, filled))
+    try:
+        yield log
+    finally:
+        newton.CollisionPipeline.collide = collide
+        for name, original in originals.items():
+            setattr(newton.solvers, name, original)
+
+
+def make_stand_in(original: type, target: type, options: dict[str, Any], log: SwapLog, filled: WeakSet) -> type:
+    """Return a class that reads like ``original`` and whose call builds a ``target``.
+
+    Args:
+        original: Class the example was written for.
+        target: Class to build instead.
+        options: Keywords for ``target`` beside the model.
+        log: Where to note what was built.
+        filled: Contacts that some collision pipeline has written to so far; the example looks after those itself.
+    """
+    adapted = adapt(target, original)
+
+    class StandIn(type):
+        """Metaclass, because calling, ``isinstance`` and attribute reads of a class are defined there."""
+
+        def __call__(cls, model, *args, **kwargs):
+            if getattr(model, "particle_count", 0):
+                log.kept.append(f"{original.__name__} stays: its model has particles")
+                return original(model, *args, **kwargs)
+            solver = adapted(model, options, contactless=bool(kwargs.get("disable_contacts")), filled=filled)
+            log.solvers.append(solver)
+            log.replaced.append(original.__name__)
+            return solver
+
+        def __instancecheck__(cls, instance):
+            # Examples ask this to leave out what their own solver does natively, mostly collision detection.
+            return False
+
+        def __getattr__(cls, name):
+            return getattr(original, name)
+
+    def register_custom_attributes(builder):
+        original.register_custom_attributes(builder)
+        target.register_custom_attributes(builder)
+
+    body = {"register_custom_attributes": staticmethod(register_custom_attributes), "__doc__": original.__doc__}
+    return StandIn(original.__name__, (), body)
+
+
+def adapt(target: type, original: type) -> type:
+    """Return a subclass of ``target`` with what examples expect of ``original``: native contacts and their queries."""
+
+    class Adapted(target):
+        def __init__(self, model, options, *, contactless, filled):
+            self._own_pipeline = None if contactless else _pipeline(model)
+            self._own_contacts = None if self._own_pipeline is None else self._own_pipeline.contacts()
+            self._contactless = contactless
+            self._filled = filled
+            super().__init__(model, **_required_options(target, self._own_pipeline is None), **options)
+
+        def step(self, state_in, state_out, control, contacts, dt, *, observables=None):
+            # A buffer that no pipeline has written to was meant for the native contacts of the example's solver.
+            if self._own_pipeline is not None and (contacts is None or contacts not in self._filled):
+                contacts = self._own_contacts if contacts is None else contacts
+                self._collide(state_in, contacts)
+            elif self._contactless:
+                contacts = None
+            keywords = {} if observables is None else {"observables": observables}
+            return super().step(state_in, state_out, control, contacts, dt, **keywords)
+
+        def get_max_contact_count(self):
+            """Return the capacity [contacts] that a buffer for this model needs."""
+            return 0 if self._own_pipeline is None else self._own_pipeline.rigid_contact_max
+
+        def update_contacts(self, contacts, state=None):
+            """Bring ``contacts`` up to date for drawing, as far as the solver offers it."""
+            try:
+                super().update_contacts(contacts, state)
+            except NotImplementedError:
+                if state is not None and self._own_pipeline is not None and contacts not in self._filled:
+                    self._collide(state, contacts)
+
+        def _collide(self, state, contacts):
+            known = contacts in self._filled
+            self._own_pipeline.collide(state, contacts)
+            if not known:
+                self._filled.discard(contacts)  # still ours to fill at the next step
+
+        def __getattr__(self, name):
+            if name in _TUNING_CALLS:
+                return lambda *args, **kwargs: None
+            raise AttributeError(
+                f"{target.__name__} has no {name!r}; if the example reads it, it depends on the internals of "
+                f"{original.__name__}: run it with its own solver (--solver original)"
+            )
+
+    Adapted.__name__ = target.__name__
+    Adapted.__qualname__ = target.__qualname__
+    Adapted.__doc__ = target.__doc__
+    return Adapted
+
+
+def _pipeline(model: Any) -> newton.CollisionPipeline | None:
+    """Return a pipeline for a model whose example leaves collisions to its solver, or None where nothing collides."""
+    if not isinstance(model, newton.Model) or not model.shape_count:
+        return None
+    if not (model.shape_flags.numpy() & int(newton.ShapeFlags.COLLIDE_SHAPES)).any():
+        return None
+    # Built with the solver rather than on demand: the first step may already be inside a graph capture.
+    return newton.CollisionPipeline(model, publish_capacity=False)
+
+
+def _required_options(target: type, no_contacts: bool) -> dict[str, Any]:
+    """Return the keywords without which a solver would not take the contacts it is given."""
+    if target.__name__ != "SolverMuJoCo":
+        return {}
+    return {"disable_contacts": True} if no_contacts else {"use_mujoco_contacts": False}
