@@ -1,0 +1,28 @@
+"""Shared settings: CPU unless a test asks for CUDA, quiet Warp, reproducible property tests."""
+
+import hypothesis
+import pytest
+import warp as wp
+
+wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)  # build messages would drown a failure's output
+
+# Derandomised: the same examples on every machine and in every order of the tests.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=100, database=None)
+hypothesis.settings.load_profile("fixed")
+
+
+def pytest_collection_modifyitems(items):
+    """Skip tests marked ``cuda`` where Warp finds no CUDA device."""
+    if not any("cuda" in item.keywords for item in items) or wp.is_cuda_available():
+        return
+    skip = pytest.mark.skip(reason="needs a CUDA device")
+    for item in items:
+        if "cuda" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def _on_cpu():
+    """Build models on the CPU, whatever Warp would prefer; CUDA tests name their device."""
+    with wp.ScopedDevice("cpu"):
+        yield
