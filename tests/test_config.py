@@ -5,8 +5,9 @@ import dataclasses
 import inspect
 import json
 
-import newton_sap
 import pytest
+
+import newton_sap
 from newton_sap import PRESETS, SAPOptions, config
 from newton_sap.config import resolve_options
 

@@ -4,11 +4,12 @@ import json
 from importlib.util import find_spec
 
 import newton
-import newton_sap
 import numpy as np
 import pytest
 from oracle import generate, newton_model
 from oracle.scenes import SCENES
+
+import newton_sap
 
 ONE_STEP_BAR = 1.0e-5  # of the fastest speed in the scene
 FREE_RUN_BAR = 1.0e-3  # [m]
