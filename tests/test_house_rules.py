@@ -1,0 +1,168 @@
+"""Rules of the source that a reader can rely on."""
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import newton_sap
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = sorted((ROOT / "newton_sap").rglob("*.py"))
+SOURCES = PACKAGE + sorted((ROOT / "tests").rglob("*.py")) + sorted((ROOT / "examples").rglob("*.py"))
+OPTIONAL = (
+    "typer",
+    "rich",
+    "matplotlib",
+    "scipy",
+    "pydrake",
+    "torch",
+    "mujoco",
+    "mujoco_warp",
+    "pytest",
+    "newton_sap.cli",
+)
+MAX_FILE_LINES = 600
+MAX_STEP_LINES = 40
+MAX_KERNEL_PARAMETERS = 12
+
+
+def relative(path):
+    """Name of a file for messages and test ids."""
+    return str(path.relative_to(ROOT))
+
+
+def imported_modules(tree):
+    """Every module named by an import statement anywhere in a file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def decorators(node):
+    """Source text of a function's decorators."""
+    return [ast.unparse(decorator) for decorator in node.decorator_list]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_public_newton_only(path):
+    """Nothing imports Newton's private modules."""
+    private = [
+        name for name in imported_modules(ast.parse(path.read_text(encoding="utf-8"))) if name.startswith("newton._")
+    ]
+    assert not private, f"{relative(path)} imports {private}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_file_is_finished_and_short(path):
+    """No file has open ends or more lines than one can keep in mind."""
+    text = path.read_text(encoding="utf-8")
+    marks = re.findall(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b", text)
+    assert not marks, f"{relative(path)} has {marks}"
+    assert len(text.splitlines()) <= MAX_FILE_LINES, relative(path)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_module_says_what_it_is(path):
+    """Each non-empty file begins with a docstring."""
+    text = path.read_text(encoding="utf-8")
+    assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{relative(path)} has no docstring"
+
+
+@pytest.mark.parametrize("path", PACKAGE, ids=relative)
+def test_kernels_take_few_parameters(path):
+    """Kernels receive structs by role instead of lists of arrays."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef) and any(name.startswith("wp.kernel") for name in decorators(node)):
+            count = len(node.args.args)
+            assert count <= MAX_KERNEL_PARAMETERS, f"{relative(path)}: kernel {node.name} has {count} parameters"
+
+
+@pytest.mark.parametrize("path", PACKAGE, ids=relative)
+def test_kernels_say_what_they_compute(path):
+    """Every kernel has a docstring."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef) and any(name.startswith("wp.kernel") for name in decorators(node)):
+            assert ast.get_docstring(node), f"{relative(path)}: kernel {node.name} has no docstring"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").glob("test_*.py")), ids=relative)
+def test_tests_say_what_they_show(path):
+    """Every test has a docstring."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            assert ast.get_docstring(node), f"{relative(path)}: {node.name} has no docstring"
+
+
+def test_step_is_a_list_of_stages():
+    """SolverSAP.step fits on a screen, launches nothing and computes nothing itself."""
+    source = textwrap.dedent(inspect.getsource(newton_sap.SolverSAP.step))
+    (function,) = ast.parse(source).body
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    assert body[-1].end_lineno - function.lineno + 1 <= MAX_STEP_LINES + len(
+        (ast.get_docstring(function) or "").splitlines()
+    )
+    calls = {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+    assert not any(name.startswith("wp.launch") for name in calls), calls
+    assert not any(isinstance(node, ast.BinOp) for node in ast.walk(ast.Module(body, []))), "arithmetic in step"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "newton_sap" / "minimizer").glob("*.py")), ids=relative)
+def test_minimizer_knows_no_newton(path):
+    """The minimiser is a numerical method and imports nothing of the host."""
+    modules = list(imported_modules(ast.parse(path.read_text(encoding="utf-8"))))
+    assert not [name for name in modules if name.split(".")[0] == "newton"], relative(path)
+
+
+@pytest.mark.parametrize("path", PACKAGE, ids=relative)
+def test_no_hidden_switches(path):
+    """No environment variable changes what the package does."""
+    text = path.read_text(encoding="utf-8")
+    assert "os.environ" not in text and "getenv" not in text, relative(path)
+
+
+def test_import_pulls_in_no_optional_library():
+    """Importing the solver needs Newton, Warp and NumPy only."""
+    # Newton may import some of these by itself; what counts is what comes on top.
+    code = textwrap.dedent(f"""
+        import sys
+        import newton
+        before = set(sys.modules)
+        import newton_sap
+        newton_sap.SolverSAP
+        extra = [name for name in {OPTIONAL!r} if name in sys.modules and name not in before]
+        print("extra:", extra)
+    """)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
+    assert "extra: []" in run.stdout, run.stdout
+
+
+def test_public_names():
+    """The package exports what it lists, and each name exists."""
+    for name in newton_sap.__all__:
+        assert getattr(newton_sap, name) is not None
+    assert set(newton_sap.__all__) <= set(dir(newton_sap))
+
+
+def test_entry_point_names_the_solver():
+    """Tools that look solvers up by name find this one."""
+    from importlib.metadata import entry_points
+
+    (entry,) = [e for e in entry_points(group="newton.solvers") if e.name == "sap"]
+    assert entry.load() is newton_sap.SolverSAP
+
+
+def test_text_is_plain():
+    """Project text has no machine paths."""
+    machine = re.compile(r"/(?:root|home|work|tmp|Users)/")
+    for path in [*SOURCES, *sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]:
+        hits = machine.findall(path.read_text(encoding="utf-8"))
+        assert not hits or path == Path(__file__), f"{relative(path)}: {hits}"
