@@ -1,0 +1,253 @@
+"""What the solver refuses: the exception, the thing it names, and the remedy it offers."""
+
+import math
+import warnings
+
+import newton
+import numpy as np
+import pytest
+import warp as wp
+
+from newton_sap import SapState, SolverSAP
+
+REMEDY = r"\b(use|give|set|add|attach|remove|replace|enable|pass|build|make|choose|must be|accepted|call|allocate|flag|expected)\b"
+
+
+def hinge(builder=None, label="elbow", **link):
+    """A builder with one hinged body named ``forearm``."""
+    builder = builder or newton.ModelBuilder()
+    link = {"mass": 1.0, "inertia": wp.diag(wp.vec3(0.1)), "lock_inertia": True, "label": "forearm", **link}
+    body = builder.add_link(**link)
+    builder.add_articulation([builder.add_joint_revolute(-1, body, axis=newton.Axis.Y, label=label)], label="arm")
+    return builder
+
+
+def finalize(builder):
+    """Finalize, past Newton's own complaints: the solver must not rely on them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return builder.finalize(skip_all_validations=True)
+
+
+def body_value(name, value, row=0):
+    """The hinge with one entry of a body array overwritten after construction."""
+    model = finalize(hinge())
+    array = getattr(model, name)
+    values = array.numpy()
+    values[row] = value
+    array.assign(values)
+    return model
+
+
+# Models that cannot be simulated, each with the words its message must contain
+
+
+def rod_joint():
+    builder = newton.ModelBuilder()
+    bodies = [builder.add_link(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), label=f"piece_{i}") for i in range(2)]
+    first = builder.add_joint_free(bodies[0])
+    rod = builder.add_joint_rod(bodies[0], bodies[1], label="cable")
+    builder.add_articulation([first, rod])
+    return finalize(builder)
+
+
+def loose_body():
+    builder = hinge()
+    builder.add_link(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), label="stray")
+    return finalize(builder)
+
+
+def massless_body():
+    return finalize(hinge(mass=0.0, inertia=wp.mat33(), label="elbow"))
+
+
+def kinematic_in_the_middle():
+    builder = newton.ModelBuilder()
+    bodies = [builder.add_link(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), label=label) for label in ("arm", "hand")]
+    joints = [builder.add_joint_revolute(p, c, axis=newton.Axis.Y) for p, c in ((-1, bodies[0]), bodies)]
+    builder.add_articulation(joints)
+    model = finalize(builder)
+    flags = model.body_flags.numpy()
+    flags[bodies[1]] = int(newton.BodyFlags.KINEMATIC)
+    model.body_flags.assign(flags)
+    return model
+
+
+def disabled_joint():
+    builder = hinge()
+    builder.joint_enabled[0] = False
+    return finalize(builder)
+
+
+BAD_MODELS = {
+    "rod joint": (rod_joint, (NotImplementedError, ValueError), ["cable", "rod"]),
+    "body without joint": (loose_body, ValueError, ["stray", "no joint"]),
+    "zero mass": (massless_body, ValueError, ["forearm", "mass"]),
+    "negative mass": (lambda: body_value("body_mass", -2.0), ValueError, ["forearm", "mass", "-2"]),
+    "NaN mass": (lambda: body_value("body_mass", math.nan), ValueError, ["forearm", "mass", "nan"]),
+    "infinite mass": (lambda: body_value("body_mass", math.inf), ValueError, ["forearm", "mass", "inf"]),
+    "NaN inertia": (lambda: body_value("body_inertia", np.full((3, 3), math.nan)), ValueError, ["forearm", "inertia"]),
+    "negative inertia": (lambda: body_value("body_inertia", -np.eye(3)), ValueError, ["forearm", "inertia"]),
+    "NaN centre of mass": (lambda: body_value("body_com", (0.0, math.nan, 0.0)), ValueError, ["forearm", "com"]),
+    "kinematic link": (kinematic_in_the_middle, ValueError, ["hand", "kinematic"]),
+    "disabled joint": (disabled_joint, NotImplementedError, ["elbow", "disabled"]),
+    "not a model": (lambda: "robot.urdf", TypeError, ["model", "str"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_MODELS)
+def test_bad_model(case):
+    """Construction refuses the model, naming the joint or body and what to do."""
+    make, error, words = BAD_MODELS[case]
+    model = make()
+    with pytest.raises(error) as caught:
+        SolverSAP(model)
+    assert_helpful(caught.value, words)
+
+
+def assert_helpful(error, words):
+    """The message names the thing and contains an instruction."""
+    import re
+
+    message = str(error)
+    for word in words:
+        assert word.lower() in message.lower(), f"{message!r} does not name {word!r}"
+    assert re.search(REMEDY, message, re.IGNORECASE), f"{message!r} offers no remedy"
+
+
+BAD_OPTIONS = {
+    "contact model": ({"contact_model": "hydroelastic"}, ["contact_model", "hydroelastic", "sap"]),
+    "preset": ({"preset": "mujoco"}, ["preset", "mujoco", "drake"]),
+    "precision": ({"precision": "float32"}, ["precision", "float32", "float64"]),
+    "weight": ({"contact_weight": "delasus"}, ["contact_weight", "did you mean 'delassus'"]),
+    "negative regularization": ({"friction_regularization": -1.0}, ["friction_regularization", "-1"]),
+    "NaN tolerance": ({"optimality_rel": math.nan}, ["optimality_rel", "nan"]),
+    "fractional iterations": ({"max_iterations": 1.5}, ["max_iterations", "1.5"]),
+    "negative capacity": ({"max_contacts": -1}, ["max_contacts", "-1"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_OPTIONS)
+def test_bad_option(case):
+    """Construction refuses the option, naming it, its value and what is accepted."""
+    options, words = BAD_OPTIONS[case]
+    with pytest.raises(ValueError) as caught:
+        SolverSAP(hinge().finalize(), **options)
+    assert_helpful(caught.value, words)
+
+
+def test_unknown_keyword():
+    """A keyword that is no option is Python's own TypeError, with the name."""
+    with pytest.raises(TypeError, match="max_iteration"):
+        SolverSAP(hinge().finalize(), max_iteration=10)
+
+
+class Bench:
+    """A good model with everything one step needs, for one argument to be replaced."""
+
+    def __init__(self):
+        builder = hinge()
+        builder.add_shape_sphere(0, radius=0.1)
+        builder.add_ground_plane()
+        self.model = builder.finalize()
+        self.solver = SolverSAP(self.model)
+        self.pipeline = newton.CollisionPipeline(self.model)
+        self.arguments = {
+            "state_in": self.model.state(),
+            "state_out": self.model.state(),
+            "control": self.model.control(),
+            "contacts": self.pipeline.contacts(),
+            "dt": 0.01,
+        }
+
+    def step(self, **replaced):
+        """Step with some arguments replaced."""
+        self.solver.step(**{**self.arguments, **replaced})
+
+
+def other_model():
+    """A model of another size."""
+    builder = hinge()
+    return hinge(builder, label="knee").finalize()
+
+
+def half_a_state(model):
+    """A state whose joint_q was lost."""
+    state = model.state()
+    state.joint_q = None
+    return state
+
+
+BAD_STEPS = {
+    "zero dt": (lambda b: {"dt": 0.0}, ValueError, ["dt", "0"]),
+    "negative dt": (lambda b: {"dt": -0.01}, ValueError, ["dt", "-0.01"]),
+    "NaN dt": (lambda b: {"dt": math.nan}, ValueError, ["dt", "nan"]),
+    "infinite dt": (lambda b: {"dt": math.inf}, ValueError, ["dt", "inf"]),
+    "dt as text": (lambda b: {"dt": "fast"}, (TypeError, ValueError), ["dt", "fast"]),
+    "foreign state_in": (lambda b: {"state_in": other_model().state()}, ValueError, ["state_in", "joint_q"]),
+    "foreign state_out": (lambda b: {"state_out": other_model().state()}, ValueError, ["state_out", "joint_q"]),
+    "foreign control": (lambda b: {"control": other_model().control()}, ValueError, ["control", "joint_"]),
+    "no state": (lambda b: {"state_in": None}, (TypeError, ValueError), ["state_in"]),
+    "state without joint_q": (
+        lambda b: {"state_in": half_a_state(b.model)},
+        (TypeError, ValueError),
+        ["state_in", "joint_q"],
+    ),
+    "contacts of the wrong type": (lambda b: {"contacts": b.pipeline}, (TypeError, ValueError), ["contacts"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_STEPS)
+def test_bad_step(case):
+    """A step refuses the argument, naming it, and leaves the output state alone."""
+    bench = Bench()
+    make, error, words = BAD_STEPS[case]
+    before = bench.arguments["state_out"].joint_qd.numpy().copy()
+    with pytest.raises(error) as caught:
+        bench.step(**make(bench))
+    assert_helpful(caught.value, words)
+    np.testing.assert_array_equal(bench.arguments["state_out"].joint_qd.numpy(), before)
+
+
+def test_solver_survives_a_refused_step():
+    """After a refused step the next good one works."""
+    bench = Bench()
+    with pytest.raises(ValueError):
+        bench.step(dt=0.0)
+    bench.step()
+    assert bench.solver.report().steps == 1
+
+
+def test_unknown_order_flag():
+    """The raw state accepts the two orders only."""
+    state = hinge().finalize().state()
+    with pytest.raises(ValueError, match="joint_qd_order.*'public' or 'sap'"):
+        SapState(state.joint_q, state.joint_qd, state.body_q, state.body_qd, joint_qd_order="drake")
+
+
+def test_unsupported_observable_is_refused():
+    """Asking for an observable that the solver does not compute is an error of Newton's base class."""
+    bench = Bench()
+    with pytest.raises((ValueError, NotImplementedError), match="tension"):
+        bench.solver.observables(["tension"])
+
+
+@pytest.mark.cuda
+def test_state_on_another_device():
+    """A CUDA state is refused by a CPU solver, naming both devices."""
+    bench = Bench()
+    builder = hinge()
+    builder.add_shape_sphere(0, radius=0.1)
+    builder.add_ground_plane()
+    elsewhere = builder.finalize(device="cuda:0")
+    with pytest.raises((ValueError, RuntimeError)) as caught:
+        bench.step(state_in=elsewhere.state())
+    assert_helpful(caught.value, ["state_in", "cuda:0", "cpu"])
+
+
+def test_non_finite_state_is_counted_not_hidden():
+    """A NaN in the state does not raise inside a step; the report says where it happened."""
+    bench = Bench()
+    bench.arguments["state_in"].joint_qd.assign(np.array([math.nan], np.float32))
+    bench.step()
+    assert bench.solver.report().non_finite_steps.sum() == 1
