@@ -154,7 +154,7 @@ def test_energy_and_momentum_of_free_flight(update):
             energy += 0.5 * m.mass[b] * kin.v_com[b] @ kin.v_com[b] + 0.5 * kin.omega[b] @ spin
             energy -= m.mass[b] * gravity @ kin.com[b]
             linear += m.mass[b] * kin.v_com[b]
-            angular += spin + m.mass[b] * np.cross(kin.com[b], kin.v_com[b] - gravity * 0.0)
+            angular += spin + m.mass[b] * np.cross(kin.com[b], kin.v_com[b])
         weighted = sum(m.mass[b] * kin.com[b] for b in range(m.bodies))
         return energy, linear, angular, weighted
 
@@ -468,7 +468,7 @@ def test_internal_contacts_conserve_momentum(seed):
     rm.write_contacts(contacts, rows)
     solver = ReferenceSolver(model)
     result = solver.step(state, None, contacts, 0.01)
-    assert all(np.linalg.norm(c["gamma_W"]) > 0.0 for c in result.gamma[:1])
+    assert any(c["gamma_W"].any() for c in result.gamma)
     m, _ = snapshot(solver, state)
     totals = []
     for v in (result.v_star, result.v):
@@ -563,7 +563,7 @@ def test_rows_that_are_not_contacts_are_skipped():
 
 
 def test_kinematic_body_is_prescribed_and_carries_others():
-    model = free_bodies(count=2, com=(0.01, 0.0, 0.02), gravity=(0.0, 0.0, -G), ke=1e6, kd=1e4, mu=1.0)
+    model = free_bodies(count=2, com=(0.01, 0.0, 0.02), gravity=(0.0, 0.0, -G), ke=1e6, kd=1e4, mu=20.0)
     flags = model.body_flags.numpy()
     flags[0] = int(newton.BodyFlags.KINEMATIC)
     model.body_flags.assign(flags)
@@ -571,7 +571,7 @@ def test_kinematic_body_is_prescribed_and_carries_others():
     set_velocity(model, state, [0.3, 0, 0, 0, 0, 1.0, 0.3, 0, 0, 0, 0, 0])
     contacts = newton.Contacts(2, 0)
     body_q = state.body_q.numpy().astype(float)
-    rm.write_contacts(contacts, [rm.contact_row((0, 1), (0, 1), body_q, [0.0, 0.2, 0.0], [0, 0, 1.0], -1e-3)])
+    rm.write_contacts(contacts, [rm.contact_row((0, 1), (0, 1), body_q, [0.0, 0.2, 0.0], [0, 0, 1.0], -5e-3)])
     for update in UPDATES:
         result = ReferenceSolver(model, position_update=update).step(state, None, contacts, 0.01)
         np.testing.assert_array_equal(result.joint_qd[:6], state.joint_qd.numpy()[:6])
@@ -611,7 +611,7 @@ def test_worlds_are_independent_and_have_their_own_gravity():
     contacts = rm.random_contacts(model, state, 6, count=8)
     solver = ReferenceSolver(model)
     full = solver.step(state, control, contacts, 0.01)
-    gravity = model.gravity.numpy()
+    gravity = model.gravity.numpy().copy()
     assert gravity.shape == (4, 3)
     body_world, dof_world = model.body_world.numpy(), {}
     for j, start in enumerate(model.joint_qd_start.numpy()[:-1]):
