@@ -205,7 +205,7 @@ ANCHOR = wp.transform(wp.vec3(0.5, 1.0, -0.4), wp.quat_rpy(0.4, -0.8, 1.3))
 
 
 @pytest.mark.parametrize(
-    "child_xform", [wp.transform_identity(), wp.transform((0.1, -0.2, 0.05), wp.quat_rpy(0, 0.5, 0))]
+    "child_xform", [wp.transform_identity(), wp.transform((0.1, -0.2, 0.05), wp.quat_rpy(0.0, 0.5, 0.0))]
 )
 def test_anchor_frames_do_not_change_the_flight(child_xform):
     """Rotated anchors change the coordinates of a free body, not its motion; joint_f stays in world axes."""
@@ -227,7 +227,7 @@ def test_descendant_free_body_flies_alone():
     inertia = wp.mat33(0.5, 0.01, 0.0, 0.01, 0.4, -0.02, 0.0, -0.02, 0.3)
     body = builder.add_link(mass=2.0, inertia=inertia, com=wp.vec3(*COM), lock_inertia=True, label="stone")
     hinge = builder.add_joint_revolute(-1, arm, axis=(0.0, 0.6, 0.8), parent_xform=ANCHOR)
-    free = builder.add_joint_free(body, parent=arm, parent_xform=wp.transform((0.2, 0, 0), wp.quat_rpy(0, 0.3, 0)))
+    free = builder.add_joint_free(body, parent=arm, parent_xform=wp.transform((0.2, 0, 0), wp.quat_rpy(0.0, 0.3, 0.0)))
     builder.add_articulation([hinge, free])
     model = builder.finalize()
     state = model.state()
