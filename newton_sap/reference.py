@@ -440,25 +440,26 @@ class _Snapshot:
 
     def __init__(self, model, state, control):
         def read(owner, name, dtype=float):
-            return np.array(getattr(owner, name).numpy(), dtype)
+            array = getattr(owner, name)
+            return np.zeros(0, dtype) if array is None else np.array(array.numpy(), dtype)
 
         self.type, self.parent, self.child = (read(model, f"joint_{n}", int) for n in ("type", "parent", "child"))
         self.q_start, self.qd_start = read(model, "joint_q_start", int), read(model, "joint_qd_start", int)
-        self.linear_count = read(model, "joint_dof_dim", int)[:, 0]
+        self.linear_count = read(model, "joint_dof_dim", int).reshape(-1, 2)[:, 0]
         self.X_p = [_split(x) for x in read(model, "joint_X_p")]
         self.X_c = [_split(x) for x in read(model, "joint_X_c")]
         self.axis = read(model, "joint_axis")
         self.mass, self.com, self.inertia = (read(model, f"body_{n}") for n in ("mass", "com", "inertia"))
-        self.inertia = 0.5 * (self.inertia + np.transpose(self.inertia, (0, 2, 1)))
+        self.inertia = 0.5 * (self.inertia.reshape(-1, 3, 3) + np.transpose(self.inertia.reshape(-1, 3, 3), (0, 2, 1)))
         self.body_world, self.gravity = read(model, "body_world", int), read(model, "gravity").reshape(-1, 3)
         for name in ("armature", "damping", "stiffness", "limit_lower", "limit_upper", "limit_ke", "limit_kd"):
             setattr(self, name, read(model, f"joint_{name}"))
         for name in ("target_ke", "target_kd", "target_mode", "effort_limit", "rest_q"):
             setattr(self, name, read(model, f"joint_{name}"))
         self.target_q, self.target_qd = read(control, "joint_target_q"), read(control, "joint_target_qd")
-        self.joint_f, self.body_f = read(control, "joint_f"), read(state, "body_f")
+        self.joint_f, self.body_f = read(control, "joint_f"), read(state, "body_f").reshape(-1, 6)
         self.q, self.qd = read(state, "joint_q"), read(state, "joint_qd")
-        self.loose_q, self.loose_qd = read(state, "body_q"), read(state, "body_qd")
+        self.loose_q, self.loose_qd = read(state, "body_q").reshape(-1, 7), read(state, "body_qd").reshape(-1, 6)
         self.bodies, self.dofs = len(self.mass), len(self.qd)
         if np.any(self.type > D6):
             raise NotImplementedError("ROD joints are not simulated")
@@ -803,25 +804,13 @@ class ReferenceSolver:
                 w = np.linalg.norm((J[:, m.unknown] / np.diag(A)[m.unknown]) @ J[:, m.unknown].T) / 3.0
             else:
                 w = sum(_body_weight(m, kin, b, x) for b, x in zip(bodies, surface, strict=True))
-            if w <= 0.0 or k <= 0.0:  # nothing that could move, or nothing that could push
+            if not J.any() or w <= 0.0 or k <= 0.0:  # nothing that could move, or nothing that could push
                 continue
             tau = self._dissipation(tau, phi0)
-            rows.append(
-                Contact(
-                    index=i,
-                    bodies=tuple(bodies),
-                    n=n,
-                    points=np.array(surface),
-                    J=J,
-                    bias=bias,
-                    phi0=phi0,
-                    v_hat=-phi0 / (dt + tau),
-                    R_n=_regularization(options.near_rigid_contact, w, k, tau, dt),
-                    R_t=options.friction_regularization * w,
-                    mu=mu,
-                    w=w,
-                )
-            )
+            R_n = _regularization(options.near_rigid_contact, w, k, tau, dt)
+            R_t = options.friction_regularization * w
+            v_hat = -phi0 / (dt + tau)
+            rows.append(Contact(i, tuple(bodies), n, np.array(surface), J, bias, phi0, v_hat, R_n, R_t, mu, w))
         return rows
 
     def _dissipation(self, tau, gap):
@@ -880,7 +869,7 @@ def _regularization(beta, w, k, tau, dt):
 
 def _body_weight(m, kin, body, point):
     """Mean inverse mass [1/kg] that a body with an unknown dof shows at a point over all directions, unarticulated."""
-    if body < 0 or not m.unknown[kin.path[body]].any():
+    if body < 0 or m.mass[body] <= 0.0 or not m.unknown[kin.path[body]].any():
         return 0.0
     R, arm = quat_matrix(kin.quat[body]), point - kin.com[body]
     lever = np.cross(arm, np.eye(3))  # row i: arm x e_i

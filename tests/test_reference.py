@@ -559,6 +559,40 @@ def test_rows_that_are_not_contacts_are_skipped():
     assert np.array_equal(result.v, expected.v)
 
 
+def test_models_without_unknowns():
+    """Nothing at all, a body without a joint, and a welded body on the ground: nothing moves, nothing fails."""
+    for kind in ("empty", "loose", "fixed"):
+        builder = newton.ModelBuilder()
+        if kind != "empty":
+            body = builder.add_link(mass=1.0, inertia=inertia(1.0), lock_inertia=True)
+            builder.add_shape_sphere(body, radius=0.1)
+        if kind == "fixed":
+            builder.add_articulation([builder.add_joint_fixed(parent=-1, child=body)])
+        builder.add_ground_plane()
+        model = builder.finalize()
+        state = model.state()
+        contacts = None if kind == "empty" else plane_contact(model, state, phi=-0.01)
+        result = ReferenceSolver(model).step(state, None, contacts, 0.01)
+        assert result.gamma == [] and result.solutions == []
+        if kind != "empty":
+            np.testing.assert_array_equal(result.body_q, state.body_q.numpy())
+
+
+def test_contact_between_bodies_that_move_as_one_is_skipped():
+    builder = newton.ModelBuilder()
+    links = [builder.add_link(mass=1.0, inertia=inertia(1.0), lock_inertia=True) for _ in range(2)]
+    joints = [builder.add_joint_free(child=links[0]), builder.add_joint_fixed(parent=links[0], child=links[1])]
+    builder.add_articulation(joints)
+    for link in links:
+        builder.add_shape_sphere(link, radius=0.1)
+    model = builder.finalize()
+    state, contacts = model.state(), newton.Contacts(1, 0)
+    row = rm.contact_row((0, 1), (0, 1), state.body_q.numpy().astype(float), [0.1, 0.2, 0.3], [0, 0, 1.0], -0.1)
+    rm.write_contacts(contacts, [row])
+    for weight in ("delassus", "body_inertia"):
+        assert ReferenceSolver(model, contact_weight=weight).step(state, None, contacts, 0.01).gamma == []
+
+
 # Kinematic bodies and worlds.
 
 
