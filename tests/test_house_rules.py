@@ -160,6 +160,23 @@ def test_entry_point_names_the_solver():
     assert entry.load() is newton_sap.SolverSAP
 
 
+def test_readme_example_runs(capsys):
+    """The quick start of the README runs as it stands and drops its ball onto the ground."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    scope = {}
+    exec(compile(blocks[0], "README.md", "exec"), scope)
+    assert 0.05 < scope["state"].body_q.numpy()[0, 2] < 0.15
+    assert "SolverReport" in capsys.readouterr().out
+
+
+def test_readme_has_the_two_lines():
+    """Both set-up lines can be copied from the README as one line each."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for extra, command in (("demo", "newton-sap demo"), ("test", "pytest")):
+        line = f'python3 -m venv .venv && .venv/bin/pip install -q ".[{extra}]" && .venv/bin/{command}'
+        assert line in text.splitlines(), line
+
+
 def test_text_is_plain():
     """Project text has no machine paths."""
     machine = re.compile(r"/(?:root|home|work|tmp|Users)/")
