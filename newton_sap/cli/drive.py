@@ -248,6 +248,7 @@ def non_finite_members(state: object) -> list[str]:
     return found
 
 
+_PER_GROUP = ("world", "reason")
 _TOTALS = ("contacts", "contacts_dropped", "line_search_evaluations", "unconverged_steps", "non_finite_steps")
 
 
@@ -256,6 +257,6 @@ def report_summary(report: object) -> dict[str, Any]:
     summary = {}
     for name, value in vars(report).items():
         values = np.asarray(value)
-        if values.dtype.kind in "iufb" and values.size:
+        if name not in _PER_GROUP and values.dtype.kind in "iufb" and values.size:
             summary[name] = (values.sum() if name in _TOTALS else values.max()).item()
     return summary

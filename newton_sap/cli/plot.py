@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from .rollout import Trace
 
 _COLOURS = ("#0b6e99", "#d1495b", "#b8b8b8", "#7a7a7a", "#edae49")
-_WIDTHS = (2.2, 1.6, 1.2, 1.2, 1.2)
+_WIDTHS = (3.0, 1.6, 1.2, 1.2, 1.2)
 
 
 def draw(traces: list[Trace], path: Path) -> Path:
@@ -24,7 +24,7 @@ def draw(traces: list[Trace], path: Path) -> Path:
             "color": _COLOURS[i % len(_COLOURS)],
             "linewidth": _WIDTHS[i % len(_WIDTHS)],
             "label": trace.label + ("" if trace.finite else " (diverged)"),
-            "zorder": 10 - i,
+            "zorder": 2 + i,  # thin over thick, so that coinciding curves stay visible
         }
         positions = np.asarray(trace.position)
         height.plot(trace.time, positions[:, 2], **style)
@@ -63,7 +63,7 @@ def _show_peaks(axes, traces: list[Trace]) -> None:
     peaks = [f"{trace.label} {max(trace.force) / trace.weight:.1f}" for trace in traces]
     axes.set_ylim(-0.1, _FORCE_SHOWN)
     if peaks:
-        text = "peak at impact: " + ", ".join(peaks)
+        text = "peak at impact: " + "; ".join(peaks)
         axes.annotate(text, (1.0, 1.0), xycoords="axes fraction", xytext=(-4, -14), **_NOTE)
 
 

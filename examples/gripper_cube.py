@@ -1,0 +1,109 @@
+"""A parallel gripper closes on a cube and lifts it: friction alone holds it.
+
+Run: python examples/gripper_cube.py [--viewer gl]
+"""
+
+import newton
+import newton.examples
+import warp as wp
+
+from newton_sap import SolverSAP
+
+DT = 1.0 / 240.0
+SUBSTEPS = 4  # a frame is 1/60 s
+EDGE = 0.05  # of the cube [m]
+LIFT = 0.2  # [m]
+
+
+def add_gripper(builder):
+    """Add a hand on a vertical axis and two fingers that close along x, all with position drives."""
+    drive = {"actuator_mode": newton.JointTargetMode.POSITION}
+    hand = builder.add_link(label="hand")
+    builder.add_shape_box(hand, hx=0.1, hy=0.03, hz=0.02)
+    base = wp.transform((0.0, 0.0, 0.2))
+    joints = [
+        builder.add_joint_prismatic(
+            -1, hand, axis=newton.Axis.Z, parent_xform=base, target_ke=5.0e3, target_kd=2.0e2, **drive
+        )
+    ]
+    for side in (1.0, -1.0):
+        finger = builder.add_link(label="left" if side > 0.0 else "right")
+        builder.add_shape_box(finger, hx=0.01, hy=0.02, hz=0.04)
+        joints.append(
+            builder.add_joint_prismatic(
+                hand,
+                finger,
+                axis=wp.vec3(-side, 0.0, 0.0),
+                parent_xform=wp.transform((0.05 * side, 0.0, -0.16)),
+                target_ke=1.0e3,
+                target_kd=2.0e1,
+                **drive,
+            )
+        )
+    builder.add_articulation(joints, label="gripper")
+
+
+def build_model():
+    """Return the model: the open gripper around a cube of 0.1 kg on the ground."""
+    builder = newton.ModelBuilder()
+    builder.rigid_gap = 0.005  # detect contacts 5 mm ahead
+    builder.default_shape_cfg.ke = 2.0e4  # contact stiffness [N/m]
+    builder.default_shape_cfg.kd = 2.0e2  # contact damping [N s/m]
+    builder.default_shape_cfg.mu = 0.8
+    builder.default_shape_cfg.density = 800.0
+    add_gripper(builder)
+    cube = builder.add_body(xform=wp.transform((0.0, 0.0, 0.5 * EDGE)), label="cube")
+    builder.add_shape_box(cube, hx=0.5 * EDGE, hy=0.5 * EDGE, hz=0.5 * EDGE)
+    builder.add_ground_plane()
+    return builder.finalize()
+
+
+def set_targets(control, time):
+    """Close within 0.3 s until the drives press with 15 N each; lift between 0.6 s and 1.6 s."""
+    close = 0.03 * min(time / 0.3, 1.0)
+    raised = LIFT * min(max(time - 0.6, 0.0), 1.0)
+    targets = control.joint_target_q.numpy()
+    targets[:3] = (raised, close, close)
+    control.joint_target_q.assign(targets)
+
+
+def main(viewer=None, num_frames=150):
+    """Simulate, check that the cube is held and return its height [m]."""
+    model = build_model()
+    solver = SolverSAP(model)
+    state, next_state = model.state(), model.state()
+    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
+    control = model.control()
+    pipeline = newton.CollisionPipeline(model)
+    contacts = pipeline.contacts()
+    if viewer is not None:
+        viewer.set_model(model)
+
+    for frame in range(num_frames):
+        set_targets(control, frame * SUBSTEPS * DT)
+        for _ in range(SUBSTEPS):
+            state.clear_forces()
+            pipeline.collide(state, contacts)
+            solver.step(state, next_state, control, contacts, DT)
+            state, next_state = next_state, state
+        if viewer is not None:
+            viewer.begin_frame((frame + 1) * SUBSTEPS * DT)
+            viewer.log_state(state)
+            viewer.end_frame()
+
+    hand, _, _, cube = state.body_q.numpy()[:, 2]
+    slip = float((hand - 0.2) - (cube - 0.5 * EDGE))
+    print(solver.report())
+    print(f"hand raised by {hand - 0.2:.4f} m, cube at {cube:.4f} m, slip {1e3 * slip:.3f} mm")
+    if cube < 0.9 * LIFT:
+        raise RuntimeError(f"the cube should be lifted to {LIFT + 0.5 * EDGE:.3f} m, but it is at {cube:.3f} m")
+    if abs(slip) > 2.0e-3:
+        raise RuntimeError(f"the cube should stay between the fingers, but it slipped by {1e3 * slip:.2f} mm")
+    return float(cube)
+
+
+if __name__ == "__main__":
+    parser = newton.examples.create_parser()
+    parser.set_defaults(viewer="null", num_frames=150)
+    viewer, args = newton.examples.init(parser)
+    main(viewer, args.num_frames)

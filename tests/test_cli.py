@@ -1,0 +1,268 @@
+"""The command line and the stand-ins that let Newton's examples run with another solver."""
+
+import json
+import subprocess
+import sys
+
+import newton
+import newton.solvers
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from newton_sap import cli, scenes, swap
+from newton_sap.cli.app import app
+from newton_sap.cli.drive import run_example
+
+FEATHERSTONE = newton.solvers.SolverFeatherstone
+MUJOCO = newton.solvers.SolverMuJoCo
+
+ACCEPTANCE = {
+    "basic_pendulum": [],
+    "basic_joints": [],
+    "basic_urdf": ["--world-count", "2"],
+    "basic_shapes": [],
+    "basic_dzhanibekov": [],
+    "robot_cartpole": ["--world-count", "2"],
+    "selection_cartpole": ["--world-count", "2"],
+    "selection_articulations": ["--world-count", "2"],
+}
+
+
+def invoke(*arguments):
+    """Run the command line in this process; return exit code and all it printed."""
+    result = CliRunner().invoke(app, list(arguments))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.output
+
+
+def test_help_names_the_commands():
+    code, text = invoke("--help")
+    assert code == 0
+    assert all(command in text for command in ("run", "demo", "solvers"))
+
+
+def test_solvers_lists_builtin_ones_and_sap():
+    code, text = invoke("solvers")
+    assert code == 0
+    assert all(name in text for name in ("featherstone", "mujoco", "sap"))
+
+
+def test_unknown_example_suggests_the_nearest():
+    code, text = invoke("run", "basic_pendulm")
+    assert code == 2
+    assert "'basic_pendulum'" in text
+
+
+def test_unknown_solver_suggests_the_nearest():
+    code, text = invoke("run", "basic_pendulum", "--solver", "fetherstone")
+    assert code == 2
+    assert "did you mean 'featherstone'" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--viewer", "window"], "null, gl, viser, usd, rerun"),
+        (["--solver", "featherstone", "--preset", "drake"], "no option 'preset'"),
+        (["--solver", "original", "--preset", "drake"], "--preset needs a solver"),
+        (["--solver", "featherstone", "--world-count", "2"], "rejects its arguments"),
+        (["--num-frames", "0"], "0"),
+    ],
+)
+def test_usage_errors(arguments, expected):
+    code, text = invoke("run", "basic_pendulum", *arguments)
+    assert code == 2
+    assert expected in text
+
+
+def test_run_reports_and_writes_json(tmp_path):
+    output = tmp_path / "deep" / "run.json"
+    arguments = ["--solver", "featherstone", "--num-frames", "5", "--output", str(output)]
+    code, text = invoke("run", "basic_pendulum", *arguments)
+    assert code == 0, text
+    assert "SolverFeatherstone in place of SolverXPBD" in text
+    record = json.loads(output.read_text())
+    assert (record["example"], record["solver"], record["frames"]) == ("basic_pendulum", "SolverFeatherstone", 4)
+    assert record["ok"] and record["steps_per_s"] > 0.0 and record["non_finite"] == []
+    assert set(record["versions"]) == {"newton_sap", "newton", "warp"}
+
+
+def test_run_applies_the_example_checks():
+    """The pendulum's check is made for 100 frames: it passes then, and fails after 60."""
+    assert invoke("run", "basic_pendulum", "--solver", "featherstone", "--test")[0] == 0
+    code, text = invoke("run", "basic_pendulum", "--solver", "featherstone", "--test", "--num-frames", "60")
+    assert code == 1
+    assert "the example's checks failed" in text
+
+
+def test_run_leaves_the_original_alone():
+    result = run_example("basic_pendulum", "original", ["--viewer", "null", "--num-frames", "3", "--quiet"])
+    assert (result.solver, result.instead_of, result.verdict) == ("SolverXPBD", "", "not tested")
+
+
+def test_run_passes_arguments_to_the_example():
+    code, text = invoke(
+        "run", "robot_cartpole", "--solver", "featherstone", "--num-frames", "2", "--", "--world-count", "3"
+    )
+    assert code == 0, text
+    code, text = invoke("run", "basic_pendulum", "--solver", "featherstone", "--", "--no-such-option")
+    assert code == 2
+
+
+def test_example_that_needs_its_own_solver_says_so():
+    result = run_example("basic_plotting", "featherstone", ["--viewer", "null", "--num-frames", "2", "--quiet"])
+    assert not result.ok and result.verdict == "error"
+    assert "internals of SolverMuJoCo" in result.message
+
+
+def test_missing_libraries_are_named(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "typer", None)
+    assert cli.main() == 2
+    assert "pip install 'newton-sap[cli]'" in capsys.readouterr().err
+
+
+def test_module_entry_point():
+    done = subprocess.run([sys.executable, "-m", "newton_sap.cli", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_classes_come_back_after_the_context():
+    before = {name: getattr(newton.solvers, name) for name in swap.REPLACEABLE}
+    with pytest.raises(RuntimeError), swap.swapped_solvers(FEATHERSTONE):
+        assert newton.solvers.SolverMuJoCo is not before["SolverMuJoCo"]
+        assert newton.solvers.SolverFeatherstone is FEATHERSTONE, "the chosen class itself stays"
+        raise RuntimeError
+    assert {name: getattr(newton.solvers, name) for name in swap.REPLACEABLE} == before
+
+
+def test_stand_in_reads_like_the_original_and_builds_the_target():
+    model = scenes.sphere().model
+    with swap.swapped_solvers(FEATHERSTONE) as log:
+        from newton.solvers import SolverKamino, SolverMuJoCo
+
+        solver = SolverMuJoCo(model, njmax=10, iterations=3)
+        assert isinstance(solver, FEATHERSTONE) and not isinstance(solver, SolverMuJoCo)
+        assert SolverMuJoCo.__name__ == "SolverMuJoCo"
+        assert SolverMuJoCo.EqType is MUJOCO.EqType
+        assert SolverKamino.Config.from_model(model) is not None
+        with pytest.raises(AttributeError, match="depends on the internals of SolverMuJoCo"):
+            solver.mjw_model  # noqa: B018
+    assert log.solvers == [solver] and log.replaced == ["SolverMuJoCo"]
+
+
+def test_custom_attributes_of_both_classes_are_registered():
+    calls = []
+
+    class SolverNoting(FEATHERSTONE):
+        @classmethod
+        def register_custom_attributes(cls, builder):
+            calls.append(cls.__name__)
+
+    builder = newton.ModelBuilder()
+    with swap.swapped_solvers(SolverNoting):
+        newton.solvers.SolverMuJoCo.register_custom_attributes(builder)
+    assert calls == ["SolverNoting"]
+    assert any("mujoco" in name for name in builder.custom_attributes)
+
+
+def test_contacts_of_a_native_collider_are_supplied():
+    """A dropped sphere rests on the ground, whether the example passes no contacts or a buffer nobody fills."""
+    scene = scenes.sphere(height=0.11)
+    for passes in ("nothing", "unfilled"):
+        with swap.swapped_solvers(FEATHERSTONE):
+            solver = newton.solvers.SolverMuJoCo(scene.model)
+            contacts = None if passes == "nothing" else newton.Contacts(solver.get_max_contact_count(), 0)
+            assert _height_after(scene, solver, contacts, 480) == pytest.approx(0.1, abs=2e-3), passes
+
+
+def test_contacts_stay_off_where_the_example_disables_them():
+    scene = scenes.sphere(height=0.11)
+    with swap.swapped_solvers(FEATHERSTONE):
+        solver = newton.solvers.SolverMuJoCo(scene.model, disable_contacts=True)
+        assert _height_after(scene, solver, None, 120) < -0.5
+
+
+def test_contacts_filled_by_the_example_are_used_as_they_are():
+    """Contacts collected once, far from the ground, stay empty: the stand-in must not refresh them."""
+    scene = scenes.sphere(height=0.5)
+    with swap.swapped_solvers(FEATHERSTONE):
+        solver = newton.solvers.SolverMuJoCo(scene.model)
+        pipeline = newton.CollisionPipeline(scene.model)
+        contacts = pipeline.contacts()
+        pipeline.collide(scene.state(), contacts)
+        assert _height_after(scene, solver, contacts, 240) < -1.0
+
+
+def test_models_with_particles_keep_their_solver():
+    builder = newton.ModelBuilder()
+    builder.add_particle((0.0, 0.0, 1.0), (0.0, 0.0, 0.0), 1.0)
+    model = builder.finalize()
+    original = newton.solvers.SolverXPBD
+    with swap.swapped_solvers(FEATHERSTONE) as log:
+        solver = newton.solvers.SolverXPBD(model)
+    assert type(solver) is original and log.solvers == []
+    assert log.kept == ["SolverXPBD stays: its model has particles"]
+
+
+def _height_after(scene, solver, contacts, steps):
+    state, following, control = scene.state(), scene.model.state(), scene.model.control()
+    for _ in range(steps):
+        state.clear_forces()
+        solver.step(state, following, control, contacts, scene.dt)
+        state, following = following, state
+    return float(state.body_q.numpy()[0, 2])
+
+
+def test_gripper_targets_close_then_lift():
+    scene = scenes.gripper_cube()
+    control = scene.model.control()
+    for time, expected in ((0.0, [0.0, 0.0, 0.0]), (0.3, [0.0, 0.03, 0.03]), (9.0, [0.2, 0.03, 0.03])):
+        scene.actuate(control, time)
+        np.testing.assert_allclose(control.joint_target_q.numpy()[:3], expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", scenes.SCENES)
+def test_scenes_start_consistent_and_untouched(name):
+    scene = scenes.SCENES[name]()
+    assert scene.name == name and scene.description.endswith(".")
+    state = scene.state()
+    np.testing.assert_allclose(
+        state.body_q.numpy(), scene.model.body_q.numpy(), atol=1e-6
+    ) if name == "sphere" else None
+    pipeline = newton.CollisionPipeline(scene.model)
+    contacts = pipeline.contacts()
+    pipeline.collide(state, contacts)
+    expected = {
+        "box_on_incline": 4,
+        "box_stack": 40,
+        "gripper_cube": 4,
+        "pendulum_cart": 0,
+        "quadruped": 4,
+        "sphere": 0,
+    }
+    assert int(contacts.rigid_contact_count.numpy()[0]) == expected[name]
+
+
+def test_sap_runs_an_example():
+    result = run_example("basic_pendulum", "sap", ["--viewer", "null", "--num-frames", "10", "--quiet"])
+    assert result.ok, result.message
+    assert (result.solver, result.instead_of) == ("SolverSAP", "SolverXPBD")
+    assert result.report["non_finite_steps"] == 0 and result.report["steps"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ACCEPTANCE)
+def test_bundled_example_passes_its_own_checks_with_sap(name):
+    arguments = ["--viewer", "null", "--num-frames", "100", "--test", "--quiet", *ACCEPTANCE[name]]
+    result = run_example(name, "sap", arguments)
+    assert result.verdict == "passed" and result.ok, f"{result.message}\n{result.details}"
+    assert result.instead_of, "the example ran with its own solver"
+
+
+@pytest.mark.slow
+def test_demo_draws_a_picture(tmp_path):
+    code, text = invoke("demo", "--output", str(tmp_path), "--num-frames", "90")
+    assert code == 0, text
+    assert (tmp_path / "demo.png").stat().st_size > 10_000
