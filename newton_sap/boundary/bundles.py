@@ -1,0 +1,102 @@
+"""Bundles of Newton's arrays and of our options, as kernels take them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import warp as wp
+
+from ..constraints.joint_rows import JointLaw, Targets
+from ..minimizer.line_search import Tolerances
+from ..multibody.free_motion import Efforts
+from ..workspace import Bodies, Joints, Shapes
+from .contacts import ContactLaw, ContactRows
+
+
+@cache
+def _empty(dtype, device: str) -> wp.array:
+    """An array of length zero that stands for an absent one."""
+    return wp.zeros(0, dtype=dtype, device=device)
+
+
+def _fill(struct_type, source, prefix: str, **renamed):
+    """Return a bundle whose arrays are ``source.<prefix><name>`` or given by name; None becomes an empty array."""
+    bundle = struct_type()
+    for name, variable in struct_type.vars.items():
+        array = renamed[name] if name in renamed else getattr(source, prefix + name)
+        setattr(bundle, name, _empty(variable.type.dtype, str(source.device)) if array is None else array)
+    return bundle
+
+
+def joints(model) -> Joints:
+    """The model's joint arrays."""
+    return _fill(Joints, model, "joint_")
+
+
+def bodies(model) -> Bodies:
+    """The model's body arrays and gravity."""
+    return _fill(Bodies, model, "body_", gravity=model.gravity)
+
+
+def shapes(model) -> Shapes:
+    """The model's shape materials; without the custom attribute every relaxation time is kd / ke."""
+    tau = getattr(getattr(model, "sap", None), "relaxation_time", None)
+    if tau is None:
+        tau = wp.full(model.shape_count, -1.0, dtype=wp.float32, device=model.device)
+    return _fill(Shapes, model, "shape_material_", body=model.shape_body, relaxation_time=tau)
+
+
+def contact_rows(contacts) -> ContactRows:
+    """The arrays of a ``newton.Contacts``."""
+    return _fill(ContactRows, contacts, "rigid_contact_")
+
+
+def efforts(model, state, control) -> Efforts:
+    """Forces the caller applies in this step."""
+    bundle = Efforts()
+    device = str(model.device)
+    bundle.joint_f = _empty(wp.float32, device) if control.joint_f is None else control.joint_f
+    bundle.body_f = _empty(wp.spatial_vector, device) if state.body_f is None else state.body_f
+    return bundle
+
+
+def targets(model, control) -> Targets:
+    """Drive targets of this step; the model's own where the control has none."""
+    bundle = Targets()
+    bundle.q = model.joint_target_q if control.joint_target_q is None else control.joint_target_q
+    bundle.qd = model.joint_target_qd if control.joint_target_qd is None else control.joint_target_qd
+    return bundle
+
+
+def contact_law(options) -> ContactLaw:
+    """Options of contacts."""
+    law = ContactLaw()
+    law.beta = options.near_rigid_contact
+    law.sigma = options.friction_regularization
+    law.drake_materials = int(options.material_rule == "drake")
+    law.witness_points = int(options.contact_point == "witness")
+    law.body_inertia_weight = int(options.contact_weight == "body_inertia")
+    law.ahead = int(options.dissipation_ahead_of_touch)
+    return law
+
+
+def joint_law(options) -> JointLaw:
+    """Options of joint rows."""
+    law = JointLaw()
+    law.beta = options.near_rigid_joint
+    law.sigma = options.friction_regularization
+    law.ahead = int(options.dissipation_ahead_of_touch)
+    return law
+
+
+def tolerances(options) -> Tolerances:
+    """When the Newton loop and its line search stop."""
+    out = Tolerances()
+    out.max_iterations = options.max_iterations
+    out.optimality_abs = options.optimality_abs
+    out.optimality_rel = options.optimality_rel
+    out.cost_abs = options.cost_abs
+    out.cost_rel = options.cost_rel
+    out.line_search_iterations = options.line_search_max_iterations
+    out.line_search = options.line_search_tolerance
+    return out

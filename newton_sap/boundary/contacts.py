@@ -1,0 +1,258 @@
+"""From Newton's ``Contacts`` to the contact pool: geometry, materials and which contacts may act in this step."""
+
+import warp as wp
+
+from ..multibody.free_motion import point_velocity
+from ..multibody.spatial import motion, to_quatd, to_vec3d, velocity_at
+from ..workspace import Bodies, ContactPool, Motion, Shapes, Tree
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.struct
+class ContactRows:
+    """Newton's contact arrays; optional ones have length zero where Newton did not allocate them."""
+
+    count: wp.array[wp.int32]
+    shape0: wp.array[wp.int32]
+    shape1: wp.array[wp.int32]
+    point0: wp.array[wp.vec3]
+    point1: wp.array[wp.vec3]
+    offset0: wp.array[wp.vec3]
+    offset1: wp.array[wp.vec3]
+    margin0: wp.array[wp.float32]
+    margin1: wp.array[wp.float32]
+    normal: wp.array[wp.vec3]
+    surface_velocity: wp.array[wp.vec3]
+    stiffness: wp.array[wp.float32]
+    damping: wp.array[wp.float32]
+    friction: wp.array[wp.float32]
+
+
+@wp.struct
+class ContactLaw:
+    """Options of contacts as kernels read them."""
+
+    beta: wp.float64  # near_rigid_contact
+    sigma: wp.float64  # friction_regularization
+    drake_materials: int
+    witness_points: int
+    body_inertia_weight: int
+    ahead: int  # dissipation_ahead_of_touch
+
+
+@wp.struct
+class Side:
+    """One body of a contact."""
+
+    link: int  # -1 without unknown dofs
+    group: int
+    support: wp.vec3d  # support point, world [m]
+    surface: wp.vec3d  # point on the effective surface, world [m]
+    prescribed: wp.spatial_vectord  # the part of its velocity that is given
+
+
+@wp.struct
+class Material:
+    """Compliance and friction of a pair."""
+
+    stiffness: wp.float64
+    relaxation_time: wp.float64
+    mu: wp.float64
+    weight_a: wp.float64  # share of A's surface point in the common contact point
+
+
+@wp.func
+def prescribed_velocity(tree: Tree, m: Motion, link: int):
+    """What the locked dofs of a link's tree give it of velocity."""
+    total = wp.spatial_vectord()
+    locked = m.locked[tree.link_tree[link]]
+    for p in range(locked):
+        dof = tree.path_dof[tree.path_start[link] + p]
+        total += m.column[dof] * m.v0[dof]
+    return total
+
+
+@wp.func
+def make_side(
+    tree: Tree, bodies: Bodies, m: Motion, body_q: wp.array[wp.transform], body_qd: wp.array[wp.spatial_vector],
+    body: int, point: wp.vec3, offset: wp.vec3,
+):
+    """Place one side in the world: a link, a body no joint moves (as its state says), or the static world."""
+    side = Side()
+    side.link = -1
+    side.group = -1
+    position = wp.vec3d()
+    rotation = wp.quat_identity(dtype=wp.float64)
+    if body >= 0:
+        link = tree.body_link[body]
+        if link >= 0:
+            position = m.position[link]
+            rotation = m.rotation[link]
+            t = tree.link_tree[link]
+            side.prescribed = prescribed_velocity(tree, m, link)
+            if tree.path_start[link + 1] - tree.path_start[link] > m.locked[t]:
+                side.link = link
+                side.group = tree.tree_group[t]
+        else:
+            position = to_vec3d(wp.transform_get_translation(body_q[body]))
+            rotation = to_quatd(wp.transform_get_rotation(body_q[body]))
+            com = position + wp.quat_rotate(rotation, to_vec3d(bodies.com[body]))
+            qd = body_qd[body]
+            w = wp.vec3d(wp.float64(qd[3]), wp.float64(qd[4]), wp.float64(qd[5]))
+            v_C = wp.vec3d(wp.float64(qd[0]), wp.float64(qd[1]), wp.float64(qd[2]))
+            side.prescribed = motion(w, v_C + wp.cross(com, w))
+    side.support = position + wp.quat_rotate(rotation, to_vec3d(point))
+    side.surface = side.support + wp.quat_rotate(rotation, to_vec3d(offset))
+    return side
+
+
+@wp.func
+def shape_relaxation_time(shapes: Shapes, shape: int):
+    """``sap:relaxation_time`` where set, else kd / ke [s]."""
+    tau = wp.float64(shapes.relaxation_time[shape])
+    if tau < wp.float64(0.0):
+        tau = wp.float64(0.0)
+        ke = wp.float64(shapes.ke[shape])
+        if ke > wp.float64(0.0):
+            tau = wp.float64(shapes.kd[shape]) / ke
+    return tau
+
+
+@wp.func
+def combine_materials(shapes: Shapes, law: ContactLaw, a: int, b: int):
+    """Pair stiffness [N/m], relaxation time [s] and friction by the chosen rule."""
+    half = wp.float64(0.5)
+    out = Material()
+    k_a = wp.float64(shapes.ke[a])
+    k_b = wp.float64(shapes.ke[b])
+    mu_a = wp.float64(shapes.mu[a])
+    mu_b = wp.float64(shapes.mu[b])
+    tau_a = shape_relaxation_time(shapes, a)
+    tau_b = shape_relaxation_time(shapes, b)
+    total = k_a + k_b
+    out.weight_a = half
+    if total > wp.float64(0.0):
+        out.weight_a = k_a / total
+    if law.drake_materials == 1:
+        if total > wp.float64(0.0):
+            out.stiffness = k_a * out.weight_a * (k_b / k_a) if k_a > wp.float64(0.0) else wp.float64(0.0)
+        out.relaxation_time = tau_a + tau_b
+        if mu_a + mu_b > wp.float64(0.0):
+            out.mu = wp.float64(2.0) * mu_a * mu_b / (mu_a + mu_b)
+    else:
+        out.stiffness = half * total
+        out.relaxation_time = out.weight_a * tau_a + (wp.float64(1.0) - out.weight_a) * tau_b
+        out.mu = half * (mu_a + mu_b)
+    return out
+
+
+@wp.func
+def override_material(rows: ContactRows, i: int, pair: Material):
+    """Per-contact stiffness and damping replace the pair's, per-contact friction multiplies it, where given."""
+    if rows.stiffness.shape[0] > 0 and rows.stiffness[i] > 0.0:
+        pair.stiffness = wp.float64(rows.stiffness[i])
+        if rows.damping.shape[0] > 0 and rows.damping[i] > 0.0:
+            pair.relaxation_time = wp.float64(rows.damping[i]) / pair.stiffness
+    if rows.friction.shape[0] > 0 and rows.friction[i] > 0.0:
+        pair.mu = pair.mu * wp.float64(rows.friction[i])
+    return pair
+
+
+@wp.func
+def closing_reach(tree: Tree, m: Motion, a: Side, b: Side, point: wp.vec3d, mu: wp.float64, group: int, dt: wp.float64):
+    """How far apart two surfaces may be and still meet within the step, with a factor two to spare."""
+    at_v0 = velocity_at(b.prescribed, point) - velocity_at(a.prescribed, point)
+    at_v_star = at_v0
+    if a.link >= 0:
+        at_v0 -= point_velocity(tree, m, m.v0, a.link, point)
+        at_v_star -= point_velocity(tree, m, m.v_star, a.link, point)
+    if b.link >= 0:
+        at_v0 += point_velocity(tree, m, m.v0, b.link, point)
+        at_v_star += point_velocity(tree, m, m.v_star, b.link, point)
+    # A third body may hand its speed to one of the two within the same step.
+    speed = wp.max(wp.length(at_v0), wp.length(at_v_star)) + m.group_speed[group]
+    return wp.float64(2.0) * dt * (wp.float64(1.0) + mu) * speed
+
+
+@wp.func
+def store(pool: ContactPool, slot: int, i: int, a: Side, b: Side, pair: Material, law: ContactLaw, n: wp.vec3d, phi0: wp.float64):
+    """Write a contact into its slot, apart from the velocity that surfaces add."""
+    pool.row[slot] = i
+    pool.link_a[slot] = a.link
+    pool.link_b[slot] = b.link
+    pool.normal[slot] = n
+    pool.phi0[slot] = phi0
+    pool.stiffness[slot] = pair.stiffness
+    pool.relaxation_time[slot] = pair.relaxation_time
+    if phi0 > wp.float64(0.0) and law.ahead == 0:
+        pool.relaxation_time[slot] = wp.float64(0.0)
+    pool.mu[slot] = pair.mu
+    point_a = pair.weight_a * a.surface + (wp.float64(1.0) - pair.weight_a) * b.surface
+    point_b = point_a
+    if law.witness_points == 1:
+        point_a = a.surface
+        point_b = b.surface
+    pool.point_a[slot] = point_a
+    pool.point_b[slot] = point_b
+    pool.bias[slot] = velocity_at(b.prescribed, point_b) - velocity_at(a.prescribed, point_a)
+
+
+@wp.func
+def collect_one(
+    tree: Tree, bodies: Bodies, shapes: Shapes, m: Motion, pool: ContactPool, rows: ContactRows, law: ContactLaw,
+    body_q: wp.array[wp.transform], body_qd: wp.array[wp.spatial_vector], i: int, dt: wp.float64,
+):
+    """Take one of Newton's contacts into the pool if it joins different bodies, moves an unknown and may act."""
+    s0 = rows.shape0[i]
+    s1 = rows.shape1[i]
+    if s0 < 0 or s1 < 0 or s0 == s1:
+        return
+    a = make_side(tree, bodies, m, body_q, body_qd, shapes.body[s0], rows.point0[i], rows.offset0[i])
+    b = make_side(tree, bodies, m, body_q, body_qd, shapes.body[s1], rows.point1[i], rows.offset1[i])
+    if (a.link < 0 and b.link < 0) or a.link == b.link:
+        return
+    n = wp.normalize(to_vec3d(rows.normal[i]))
+    phi0 = wp.dot(n, b.support - a.support) - wp.float64(rows.margin0[i]) - wp.float64(rows.margin1[i])
+    pair = override_material(rows, i, combine_materials(shapes, law, s0, s1))
+    group = wp.max(a.group, b.group)
+    if pair.stiffness <= wp.float64(0.0):
+        return
+    if phi0 > wp.float64(0.0):
+        middle = wp.float64(0.5) * (a.surface + b.surface)
+        if phi0 > closing_reach(tree, m, a, b, middle, pair.mu, group, dt):
+            return
+    slot = wp.atomic_add(pool.total, 0, 1)
+    if slot >= pool.row.shape[0]:
+        return
+    pool.group[slot] = group
+    pool.shape_a[slot] = s0
+    pool.shape_b[slot] = s1
+    pool.rank[slot] = wp.atomic_add(pool.group_count, group, 1)
+    store(pool, slot, i, a, b, pair, law, n, phi0)
+    if rows.surface_velocity.shape[0] > 0:
+        belt = to_vec3d(rows.surface_velocity[i])
+        pool.bias[slot] = pool.bias[slot] + belt - n * wp.dot(n, belt)
+
+
+@wp.kernel
+def collect_contacts(
+    tree: Tree, bodies: Bodies, shapes: Shapes, m: Motion, pool: ContactPool, rows: ContactRows, law: ContactLaw,
+    body_q: wp.array[wp.transform], body_qd: wp.array[wp.spatial_vector], dt: wp.float64, threads: int,
+):
+    """phi0 = n . (p_B - p_A) - margins, points, materials and given velocities of every contact that may act."""
+    count = wp.min(rows.count[0], rows.shape0.shape[0])
+    for i in range(wp.tid(), count, threads):
+        collect_one(tree, bodies, shapes, m, pool, rows, law, body_q, body_qd, i, dt)
+
+
+@wp.kernel
+def list_contacts(pool: ContactPool, rows: ContactRows, dropped: wp.array[wp.int32], threads: int):
+    """Enter each slot into its group's list; count what no capacity had room for."""
+    capacity = pool.row.shape[0]
+    total = pool.total[0]
+    if wp.tid() == 0:
+        beyond = wp.max(total - capacity, 0) + wp.max(rows.count[0] - rows.shape0.shape[0], 0)
+        dropped[0] = dropped[0] + beyond
+    for slot in range(wp.tid(), wp.min(total, capacity), threads):
+        pool.order[pool.group_start[pool.group[slot]] + pool.rank[slot]] = slot

@@ -1,0 +1,199 @@
+"""The public <-> sap boundary: twists and wrenches of free joints, body wrenches, and the raw state and control.
+
+Public order is linear first at the COM, ``[v_C, w]`` and ``[f, tau_C]``; sap order is angular first at the body
+origin, ``[w, v_O]`` and ``[tau_O, f]``. With ``r = r_OC`` the vector from origin to COM::
+
+    u_sap = P_v(r) u_public     P_v(r) = [[0, I], [I, [r]x]]
+    g_sap = P_f(r) g_public     P_f(r) = [[[r]x, I], [I, 0]] = P_v(r)^-T
+
+so that power ``g . u`` is the same in both. Only free and distance joints change; every other joint is copied.
+Components of a free joint's velocity are in its parent-anchor axes, those of its force in world axes, as in Newton.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+ORDERS = ("public", "sap")
+
+
+@dataclass
+class SapState:
+    """State arrays with explicit orders; :meth:`newton_sap.SolverSAP.state` returns one in public order.
+
+    Arrays are those of ``newton.State`` (float32, on the model's device). ``"sap"`` for ``joint_qd_order`` means free
+    joints hold ``[w, v_O]``; for ``body_f_order`` that ``body_f`` already is the residual buffer ``-[tau_O, f]``.
+    """
+
+    joint_q: wp.array
+    joint_qd: wp.array
+    body_q: wp.array
+    body_qd: wp.array
+    body_f: wp.array | None = None
+    joint_qd_order: str = "sap"
+    body_f_order: str = "sap"
+
+    def __post_init__(self):
+        _require_order("joint_qd_order", self.joint_qd_order)
+        _require_order("body_f_order", self.body_f_order)
+
+    def clear_forces(self) -> None:
+        """Zero the external body wrenches."""
+        if self.body_f is not None:
+            self.body_f.zero_()
+
+
+@dataclass
+class SapControl:
+    """Control arrays with an explicit order; :meth:`newton_sap.SolverSAP.control` returns one in public order.
+
+    ``"sap"`` for ``joint_f_order`` means that free joints hold ``[tau_O, f]`` in world axes.
+    """
+
+    joint_f: wp.array
+    joint_target_q: wp.array | None = None
+    joint_target_qd: wp.array | None = None
+    joint_f_order: str = "sap"
+
+    def __post_init__(self):
+        _require_order("joint_f_order", self.joint_f_order)
+
+
+def _require_order(name: str, value: str) -> None:
+    if value not in ORDERS:
+        raise ValueError(f"{name} must be 'public' or 'sap', not {value!r}")
+
+
+@wp.struct
+class Orders:
+    """How the buffers of this step are laid out; 1 means sap order."""
+
+    qd_in: int
+    qd_out: int
+    joint_f: int
+    body_f: int
+    reference_is_com: int  # the solver's own reference point of free joints: 1 COM, 0 body origin
+
+
+def orders_of(state_in, state_out, control, reference_is_com: bool) -> Orders:
+    """Read the order flags; Newton's own State and Control carry none and are public."""
+    orders = Orders()
+    orders.qd_in = int(getattr(state_in, "joint_qd_order", "public") == "sap")
+    orders.qd_out = int(getattr(state_out, "joint_qd_order", "public") == "sap")
+    orders.joint_f = int(getattr(control, "joint_f_order", "public") == "sap")
+    orders.body_f = int(getattr(state_in, "body_f_order", "public") == "sap")
+    orders.reference_is_com = int(reference_is_com)
+    return orders
+
+
+@wp.func
+def sap_velocity(v_C: wp.vec3d, w: wp.vec3d, r: wp.vec3d):
+    """P_v(r): [v_C, w] to [w, v_O]."""
+    v_O = v_C + wp.cross(r, w)
+    return wp.spatial_vectord(w[0], w[1], w[2], v_O[0], v_O[1], v_O[2])
+
+
+@wp.func
+def sap_force(f: wp.vec3d, tau_C: wp.vec3d, r: wp.vec3d):
+    """P_f(r): [f, tau_C] to [tau_O, f]."""
+    tau_O = tau_C + wp.cross(r, f)
+    return wp.spatial_vectord(tau_O[0], tau_O[1], tau_O[2], f[0], f[1], f[2])
+
+
+@wp.func
+def read3(values: wp.array[wp.float32], start: int):
+    """Three consecutive scalars as a float64 vector."""
+    return wp.vec3d(wp.float64(values[start]), wp.float64(values[start + 1]), wp.float64(values[start + 2]))
+
+
+@wp.func
+def free_velocity_from_joint_qd(orders: Orders, joint_qd: wp.array[wp.float32], start: int, r_OC: wp.vec3d):
+    """A free joint's velocity as [w, v_ref] from either order."""
+    v_C = read3(joint_qd, start)
+    w = read3(joint_qd, start + 3)
+    if orders.qd_in == 1:
+        w = read3(joint_qd, start)
+        v_C = read3(joint_qd, start + 3) + wp.cross(w, r_OC)
+    if orders.reference_is_com == 1:
+        return wp.spatial_vectord(w[0], w[1], w[2], v_C[0], v_C[1], v_C[2])
+    return sap_velocity(v_C, w, r_OC)
+
+
+@wp.func
+def write_free_velocity(
+    orders: Orders, joint_qd: wp.array[wp.float32], start: int, w: wp.vec3d, v_C: wp.vec3d, r_OC: wp.vec3d
+):
+    """Write a free joint's velocity, given at the COM, in the order asked for."""
+    head = v_C
+    tail = w
+    if orders.qd_out == 1:
+        u = sap_velocity(v_C, w, r_OC)
+        head = w
+        tail = wp.vec3d(u[3], u[4], u[5])
+    for i in range(3):
+        joint_qd[start + i] = wp.float32(head[i])
+        joint_qd[start + 3 + i] = wp.float32(tail[i])
+
+
+@wp.func
+def free_force_from_joint_f(orders: Orders, joint_f: wp.array[wp.float32], start: int, r_OC: wp.vec3d):
+    """The wrench [tau_O, f] of a free joint's ``joint_f`` from either order."""
+    head = read3(joint_f, start)
+    tail = read3(joint_f, start + 3)
+    if orders.joint_f == 1:
+        return wp.spatial_vectord(head[0], head[1], head[2], tail[0], tail[1], tail[2])
+    return sap_force(head, tail, r_OC)
+
+
+@wp.func
+def residual_from_body_f(orders: Orders, body_f: wp.array[wp.spatial_vector], body: int, r_OC: wp.vec3d):
+    """The residual -[tau_O, f] of an external body wrench from either order."""
+    F = body_f[body]
+    head = wp.vec3d(wp.float64(F[0]), wp.float64(F[1]), wp.float64(F[2]))
+    tail = wp.vec3d(wp.float64(F[3]), wp.float64(F[4]), wp.float64(F[5]))
+    if orders.body_f == 1:
+        return wp.spatial_vectord(head[0], head[1], head[2], tail[0], tail[1], tail[2])
+    return -sap_force(head, tail, r_OC)
+
+
+def skew(r) -> np.ndarray:
+    """Return ``[r]x`` (3, 3)."""
+    x, y, z = np.asarray(r, dtype=np.float64)
+    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+
+
+def P_v(r) -> np.ndarray:
+    """Return the velocity transform (6, 6) from public to sap order for ``r = r_OC`` [m]."""
+    zero, eye = np.zeros((3, 3)), np.eye(3)
+    return np.block([[zero, eye], [eye, skew(r)]])
+
+
+def P_f(r) -> np.ndarray:
+    """Return the force transform (6, 6) from public to sap order; equals ``inv(P_v(r)).T``."""
+    zero, eye = np.zeros((3, 3)), np.eye(3)
+    return np.block([[skew(r), eye], [eye, zero]])
+
+
+def velocity_to_sap(u_public, r_OC) -> np.ndarray:
+    """Convert ``[v_C, w]`` (6,) to ``[w, v_O]``; [m/s], [rad/s], all in one frame."""
+    return P_v(r_OC) @ np.asarray(u_public, dtype=np.float64)
+
+
+def velocity_to_public(u_sap, r_OC) -> np.ndarray:
+    """Convert ``[w, v_O]`` (6,) to ``[v_C, w]``."""
+    return P_f(r_OC).T @ np.asarray(u_sap, dtype=np.float64)
+
+
+def force_to_sap(g_public, r_OC) -> np.ndarray:
+    """Convert ``[f, tau_C]`` (6,) to ``[tau_O, f]``; [N], [N m], all in one frame."""
+    return P_f(r_OC) @ np.asarray(g_public, dtype=np.float64)
+
+
+def force_to_public(g_sap, r_OC) -> np.ndarray:
+    """Convert ``[tau_O, f]`` (6,) to ``[f, tau_C]``."""
+    return P_v(r_OC).T @ np.asarray(g_sap, dtype=np.float64)

@@ -1,0 +1,110 @@
+"""What Newton gets back: body states consistent with the joint states, and the observables."""
+
+import warp as wp
+
+from ..multibody.kinematics import place_link
+from ..multibody.spatial import angular, inertia_about_origin, inertia_times, linear, to_mat33d, velocity_at, wrench_at
+from ..workspace import Bodies, ContactPool, Joints, Motion, Shapes, Tree
+from .convention import Orders
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.kernel
+def publish_bodies(
+    tree: Tree, joints: Joints, bodies: Bodies, arrived: Motion, orders: Orders, joint_q: wp.array[wp.float32],
+    joint_qd: wp.array[wp.float32], body_q: wp.array[wp.transform], body_qd: wp.array[wp.spatial_vector],
+):
+    """Poses and COM velocities of the new joint state."""
+    t = wp.tid()
+    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+        frame = place_link(tree, joints, bodies, arrived, orders, joint_q, joint_qd, link)
+        body = tree.link_body[link]
+        v_C = velocity_at(frame.velocity, arrived.com[link])
+        body_q[body] = wp.transform(wp.vec3(frame.position), wp.quat(frame.rotation))
+        body_qd[body] = wp.spatial_vector(wp.vec3(v_C), wp.vec3(angular(frame.velocity)))
+
+
+@wp.kernel
+def keep_loose_bodies(
+    tree: Tree, body_q: wp.array[wp.transform], body_qd: wp.array[wp.spatial_vector],
+    body_q_out: wp.array[wp.transform], body_qd_out: wp.array[wp.spatial_vector],
+):
+    """A body no joint moves passes through unchanged."""
+    body = wp.tid()
+    if tree.body_link[body] < 0:
+        body_q_out[body] = body_q[body]
+        body_qd_out[body] = body_qd[body]
+
+
+@wp.kernel
+def observe_accelerations(
+    tree: Tree, m: Motion, arrived: Motion, dt: wp.float64, body_qdd: wp.array[wp.spatial_vector],
+):
+    """Mean acceleration over the step, of the COM and angular, world axes."""
+    link = wp.tid()
+    before = m.velocity[link]
+    after = arrived.velocity[link]
+    a = (velocity_at(after, arrived.com[link]) - velocity_at(before, m.com[link])) / dt
+    alpha = (angular(after) - angular(before)) / dt
+    body_qdd[tree.link_body[link]] = wp.spatial_vector(wp.vec3(a), wp.vec3(alpha))
+
+
+@wp.kernel
+def observe_contact_forces(
+    tree: Tree, shapes: Shapes, m: Motion, pool: ContactPool, dt: wp.float64, threads: int,
+    contact_f: wp.array[wp.spatial_vector],
+):
+    """Force on shape 0's body by shape 1's and its torque about that body's COM; other rows stay zero."""
+    count = wp.min(pool.total[0], pool.row.shape[0])
+    for slot in range(wp.tid(), count, threads):
+        force = -pool.gamma[slot] / dt
+        center = wp.vec3d()
+        body = shapes.body[pool.shape_a[slot]]
+        if body >= 0 and tree.body_link[body] >= 0:
+            center = m.com[tree.body_link[body]]
+        torque = wp.cross(pool.point_a[slot] - center, force)
+        contact_f[pool.row[slot]] = wp.spatial_vector(wp.vec3(force), wp.vec3(torque))
+
+
+@wp.func
+def joint_impulse(tree: Tree, bodies: Bodies, m: Motion, pool: ContactPool, link: int, V: wp.spatial_vectord):
+    """Momentum one body gained beyond free motion and contacts: what its joints gave it."""
+    body = tree.link_body[link]
+    mass = wp.float64(bodies.mass[body])
+    inertia = inertia_about_origin(mass, m.com[link], m.rotation[link], to_mat33d(bodies.inertia[body]))
+    gained = inertia_times(mass, mass * m.com[link], inertia, V)
+    g = tree.tree_group[tree.link_tree[link]]
+    for c in range(pool.group_start[g], pool.group_start[g] + pool.group_count[g]):
+        slot = pool.order[c]
+        if pool.link_a[slot] == link:
+            gained = gained + wrench_at(pool.gamma[slot], wp.vec3d(), pool.point_a[slot])
+        if pool.link_b[slot] == link:
+            gained = gained - wrench_at(pool.gamma[slot], wp.vec3d(), pool.point_b[slot])
+    return gained
+
+
+@wp.kernel
+def observe_parent_wrenches(
+    tree: Tree, bodies: Bodies, m: Motion, arrived: Motion, pool: ContactPool, dt: wp.float64,
+    body_parent_f: wp.array[wp.spatial_vector],
+):
+    """Wrench through each body's inbound joint about its COM: what the subtree gained, less its own forces."""
+    t = wp.tid()
+    start = tree.tree_link_start[t]
+    end = tree.tree_link_start[t + 1]
+    for link in range(start, end):
+        V = wp.spatial_vectord()
+        for p in range(tree.path_start[link], tree.path_start[link + 1]):
+            dof = tree.path_dof[p]
+            V += m.column[dof] * m.v[dof]
+        arrived.momentum[link] = joint_impulse(tree, bodies, m, pool, link, V)
+    for up in range(end - start):
+        link = end - 1 - up
+        above = tree.link_parent[link]
+        if above >= 0:
+            arrived.momentum[above] = arrived.momentum[above] + arrived.momentum[link]
+        through = (arrived.momentum[link] - m.momentum[link]) / dt
+        force = linear(through)
+        torque = angular(through) - wp.cross(m.com[link], force)
+        body_parent_f[tree.link_body[link]] = wp.spatial_vector(wp.vec3(force), wp.vec3(torque))

@@ -1,0 +1,257 @@
+"""Which trees, links, dofs and solve groups a Newton model has: worked out once on the host, at construction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import warp as wp
+
+import newton
+
+from ..workspace import Tree, allocate
+
+SUPPORTED_JOINTS = ("PRISMATIC", "REVOLUTE", "BALL", "FIXED", "FREE", "DISTANCE", "D6")
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Host copy of the structure; arrays as documented in :class:`newton_sap.workspace.Tree`."""
+
+    arrays: dict[str, np.ndarray]
+    group_world: np.ndarray
+    """(G,) Newton world of each group; -1 for global entities, or where all worlds form one group."""
+    tree_count: int
+    link_count: int
+    dof_count: int
+    group_count: int
+    block_size: int
+    """Entries of all mass-matrix blocks together."""
+    hessian_size: int
+    """Entries of all dense Hessians together."""
+    contact_stride: int
+    """Most dofs that can move one contact pair."""
+
+    def to_device(self, device) -> Tree:
+        """Return the structure as a bundle of device arrays."""
+        bundle = allocate(Tree, {"*": 0}, device)
+        for name, values in self.arrays.items():
+            dtype = wp.int64 if name == "group_hessian_start" else wp.int32
+            setattr(bundle, name, wp.array(values, dtype=dtype, device=device))
+        return bundle
+
+
+def build_topology(model) -> Topology:
+    """Return the structure of a model.
+
+    Raises:
+        NotImplementedError: A joint that is not simulated (cable, loop-closing, mimic, disabled), by name.
+        ValueError: A dynamic body that no joint moves, or a joint that hangs on such a body.
+    """
+    joints = _inbound_joints(model)
+    _require_moved_bodies(model, joints)
+    trees = _trees(model, joints)
+    groups, group_world = _groups(model, trees)
+    order = sorted(range(len(trees)), key=lambda t: (groups[t], t))
+    return _pack(model, [trees[t] for t in order], [groups[t] for t in order], group_world)
+
+
+def body_name(model, body: int) -> str:
+    """Name a body in messages."""
+    return f"body {body} ({model.body_label[body]!r})"
+
+
+def joint_name(model, joint: int) -> str:
+    """Name a joint in messages."""
+    return f"joint {joint} ({model.joint_label[joint]!r})"
+
+
+def _inbound_joints(model) -> dict[int, int]:
+    """Map each body to the tree joint that moves it."""
+    parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
+    types, articulation = model.joint_type.numpy(), model.joint_articulation.numpy()
+    enabled, mimic = model.joint_enabled.numpy(), model.joint_mimic_joint.numpy()
+    names = {int(t): t.name for t in newton.JointType}
+    end = model.articulation_end.numpy() if model.articulation_count else np.zeros(0, int)
+    inbound: dict[int, int] = {}
+    in_tree = [articulation[j] >= 0 and j < end[articulation[j]] for j in range(model.joint_count)]
+    # Joints of articulations claim their bodies first; a stand-alone world joint moves what is left.
+    for j in sorted(range(model.joint_count), key=lambda j: (not in_tree[j], j)):
+        kind = names.get(int(types[j]), str(types[j]))
+        if kind not in SUPPORTED_JOINTS:
+            raise NotImplementedError(
+                f"{joint_name(model, j)} has type {kind}, which SolverSAP does not simulate; use one of "
+                f"{', '.join(SUPPORTED_JOINTS)}, or SolverVBD for cables"
+            )
+        body = int(child[j])
+        if body in inbound or not (in_tree[j] or parent[j] == -1):
+            raise NotImplementedError(
+                f"{joint_name(model, j)} closes a loop at {body_name(model, body)}, which SolverSAP does not enforce yet; "
+                "remove the joint or use SolverMuJoCo or SolverXPBD"
+            )
+        if not enabled[j]:
+            raise NotImplementedError(
+                f"{joint_name(model, j)} is disabled, but a tree joint cannot be taken out of a reduced-coordinate model; "
+                "enable it or replace it by a free joint"
+            )
+        if mimic[j] >= 0:
+            raise NotImplementedError(
+                f"{joint_name(model, j)} mimics {joint_name(model, int(mimic[j]))}, which SolverSAP does not enforce yet; "
+                "remove the mimic relation or use SolverMuJoCo or SolverXPBD"
+            )
+        inbound[body] = j
+    return inbound
+
+
+def _require_moved_bodies(model, inbound: dict[int, int]) -> None:
+    """Refuse dynamic bodies that would silently stand still."""
+    mass, flags = model.body_mass.numpy(), model.body_flags.numpy()
+    kinematic = int(newton.BodyFlags.KINEMATIC)
+    for body in range(model.body_count):
+        if body not in inbound and mass[body] > 0.0 and not flags[body] & kinematic:
+            raise ValueError(
+                f"{body_name(model, body)} has mass {mass[body]:g} but no joint moves it; add a joint "
+                "(add_joint_free for a free body, or add_body instead of add_link), or flag it KINEMATIC"
+            )
+
+
+def _trees(model, inbound: dict[int, int]) -> list[list[tuple[int, int]]]:
+    """List each tree as (joint, parent position in the list) pairs, parents first, subtrees contiguous."""
+    parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
+    children: dict[int, list[int]] = {}
+    roots = []
+    for j in sorted(inbound.values()):
+        if parent[j] == -1:
+            roots.append(j)
+        elif int(parent[j]) in inbound:
+            children.setdefault(int(parent[j]), []).append(j)
+        else:
+            raise ValueError(
+                f"{joint_name(model, j)} hangs on {body_name(model, int(parent[j]))}, which no joint moves; "
+                "attach that body to the world with a joint (add_joint_fixed or add_joint_free)"
+            )
+    trees, placed = [], 0
+    for root in roots:
+        tree, stack = [], [(root, -1)]
+        while stack:
+            j, above = stack.pop()
+            here = len(tree)
+            tree.append((j, above))
+            stack += [(k, here) for k in reversed(children.get(int(child[j]), []))]
+        trees.append(tree)
+        placed += len(tree)
+    if placed != len(inbound):
+        reached = {j for tree in trees for j, _ in tree}
+        lost = next(j for j in inbound.values() if j not in reached)
+        raise ValueError(f"{joint_name(model, lost)} belongs to a cycle of joints that never reaches the world; break the cycle")
+    return trees
+
+
+def _groups(model, trees) -> tuple[list[int], np.ndarray]:
+    """Give each tree its solve group: its world, or one common group where a global body may touch every world."""
+    world, flags = model.body_world.numpy(), model.body_flags.numpy()
+    child = model.joint_child.numpy()
+    kinematic = int(newton.BodyFlags.KINEMATIC)
+    roots = [int(child[tree[0][0]]) for tree in trees]
+    worlds = [int(world[body]) for body in roots]
+    shaped = {int(b) for b in model.shape_body.numpy()} if model.shape_count else set()
+
+    def may_touch_all(tree, root):
+        bodies = {int(child[j]) for j, _ in tree}
+        return world[root] == -1 and not flags[root] & kinematic and bool(bodies & shaped)
+
+    coupled = any(may_touch_all(tree, root) for tree, root in zip(trees, roots, strict=True))
+    present = sorted(set(worlds))
+    if coupled or len(present) <= 1:
+        return [0] * len(trees), np.array([present[0] if len(present) == 1 else -1], dtype=np.int32)
+    number = {w: g for g, w in enumerate(sorted(present, key=lambda w: (w == -1, w)))}
+    return [number[w] for w in worlds], np.array(list(number), dtype=np.int32)
+
+
+def _pack(model, trees, groups, group_world) -> Topology:
+    """Number links and dofs through and lay the arrays out."""
+    joint_child = model.joint_child.numpy()
+    links = [(tree, j, above) for tree, members in enumerate(trees) for j, above in members]
+    tree_link_start = np.cumsum([0] + [len(t) for t in trees])
+    link_dofs = [_joint_dofs(model, j) for _, j, _ in links]
+    link_dof_start = np.cumsum([0] + [len(d) for d in link_dofs])
+    link_parent = [-1 if above < 0 else int(tree_link_start[tree]) + above for tree, _, above in links]
+    tree_dof_start = link_dof_start[tree_link_start]
+    sizes = np.diff(tree_dof_start)
+
+    paths: list[list[int]] = []
+    for link, above in enumerate(link_parent):
+        own = list(range(link_dof_start[link], link_dof_start[link + 1]))
+        paths.append((paths[above] if above >= 0 else []) + own)
+
+    group_count = len(group_world)
+    tree_of_group = np.searchsorted(groups, np.arange(group_count + 1))
+    group_dof_start = tree_dof_start[tree_of_group]
+    group_sizes = np.diff(group_dof_start).astype(np.int64)
+    body_link = np.full(model.body_count, -1, dtype=np.int32)
+    for link, (_, j, _) in enumerate(links):
+        body_link[joint_child[j]] = link
+    dofs = [d for link in link_dofs for d in link]
+
+    arrays = {
+        "tree_link_start": tree_link_start,
+        "tree_dof_start": tree_dof_start,
+        "tree_block_start": np.cumsum([0, *(sizes * sizes)]),
+        "tree_group": np.array(groups),
+        "group_tree_start": tree_of_group,
+        "group_dof_start": group_dof_start,
+        "group_hessian_start": np.cumsum([0, *(group_sizes * group_sizes)], dtype=np.int64),
+        "link_joint": np.array([j for _, j, _ in links]),
+        "link_body": np.array([joint_child[j] for _, j, _ in links]),
+        "link_parent": np.array(link_parent),
+        "link_tree": np.array([tree for tree, _, _ in links]),
+        "link_dof_start": link_dof_start,
+        "path_start": np.cumsum([0] + [len(p) for p in paths]),
+        "path_dof": np.array([d for path in paths for d in path]),
+        "dof_link": np.repeat(np.arange(len(links)), np.diff(link_dof_start)),
+        "dof_public": np.array([public for public, _ in dofs]),
+        "dof_coord": np.array([coord for _, coord in dofs]),
+        "body_link": body_link,
+    }
+    dtypes = {name: np.int64 if name == "group_hessian_start" else np.int32 for name in arrays}
+    return Topology(
+        arrays={name: np.asarray(values).astype(dtypes[name]) for name, values in arrays.items()},
+        group_world=group_world,
+        tree_count=len(trees),
+        link_count=len(links),
+        dof_count=len(dofs),
+        group_count=group_count,
+        block_size=int((sizes * sizes).sum()),
+        hessian_size=int((group_sizes * group_sizes).sum()),
+        contact_stride=_contact_stride(trees, groups, tree_link_start, paths),
+    )
+
+
+def _joint_dofs(model, j: int) -> list[tuple[int, int]]:
+    """List a joint's dofs in solver order as (index in joint_qd, index in joint_q or -1)."""
+    qd = int(model.joint_qd_start.numpy()[j])
+    q = int(model.joint_q_start.numpy()[j])
+    count = int(model.joint_qd_start.numpy()[j + 1]) - qd
+    kind = newton.JointType(int(model.joint_type.numpy()[j]))
+    if kind in (newton.JointType.FREE, newton.JointType.DISTANCE):
+        return [(qd + i, -1) for i in (3, 4, 5, 0, 1, 2)]  # angular first
+    if kind == newton.JointType.BALL:
+        return [(qd + i, -1) for i in range(3)]
+    return [(qd + i, q + i) for i in range(count)]
+
+
+def _contact_stride(trees, groups, tree_link_start, paths) -> int:
+    """Bound the dofs that can move one pair: two links of one tree, or one link of each of two trees."""
+    deepest: dict[int, list[int]] = {}
+    stride = 0
+    for tree, members in enumerate(trees):
+        start = int(tree_link_start[tree])
+        tree_paths = [paths[start + i] for i in range(len(members))]
+        longest = max(len(p) for p in tree_paths)
+        deepest.setdefault(groups[tree], []).append(longest)
+        # Two links of one tree share at least their root's dofs.
+        shared = len(tree_paths[0])
+        stride = max(stride, longest, 2 * (longest - shared))
+    for lengths in deepest.values():
+        stride = max(stride, sum(sorted(lengths)[-2:]))
+    return max(stride, 1)

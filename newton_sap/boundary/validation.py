@@ -1,0 +1,161 @@
+"""Checks of models, states, controls and time steps: each message names the thing, its value and the remedy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import newton
+
+from .topology import body_name, joint_name
+
+_FINITE = {
+    "body": ("body_mass", "body_inertia", "body_com"),
+    "joint": ("joint_X_p", "joint_X_c"),
+    "dof": ("joint_axis", "joint_armature", "joint_damping", "joint_friction", "joint_stiffness", "joint_target_ke",
+            "joint_target_kd", "joint_limit_ke", "joint_limit_kd"),
+    "shape": ("shape_material_ke", "shape_material_kd", "shape_material_mu"),
+}  # fmt: skip
+_SIGNED = ("body_inertia", "body_com", "joint_X_p", "joint_X_c", "joint_axis")
+
+
+def validate_model(model) -> None:
+    """Refuse what the solver cannot simulate.
+
+    Raises:
+        ValueError: Values that are not finite or negative, and bodies or joints that make no dynamic sense.
+        NotImplementedError: Features of the model that SolverSAP does not simulate.
+    """
+    for kind, names in _FINITE.items():
+        for name in names:
+            _require_finite(model, kind, name, getattr(model, name).numpy())
+    _refuse_unsupported(model)
+    _require_kinematic_roots(model)
+
+
+def validate_topology(model, topology) -> None:
+    """Refuse dofs that nothing gives inertia, and angular axes that are not orthogonal."""
+    arrays = topology.arrays
+    mass, armature = model.body_mass.numpy(), model.joint_armature.numpy()
+    flags, parent = model.body_flags.numpy(), arrays["link_parent"]
+    subtree = mass[arrays["link_body"]].astype(np.float64)
+    for link in range(topology.link_count - 1, -1, -1):
+        if parent[link] >= 0:
+            subtree[parent[link]] += subtree[link]
+    for link in range(topology.link_count):
+        dofs = range(arrays["link_dof_start"][link], arrays["link_dof_start"][link + 1])
+        body, joint = int(arrays["link_body"][link]), int(arrays["link_joint"][link])
+        kinematic = parent[link] < 0 and flags[body] & int(newton.BodyFlags.KINEMATIC)
+        bare = [d for d in dofs if armature[arrays["dof_public"][d]] == 0.0]
+        if bare and subtree[link] == 0.0 and not kinematic:
+            raise ValueError(
+                f"{joint_name(model, joint)} moves {body_name(model, body)} and what hangs on it, which has no mass; "
+                "give it mass (a shape with density, or mass and inertia), or the joint armature"
+            )
+        _require_orthogonal_axes(model, joint)
+
+
+def validate_dt(dt) -> float:
+    """Return the time step [s] or raise ``ValueError``."""
+    try:
+        value = float(dt)
+    except (TypeError, ValueError):
+        raise ValueError(f"dt must be a number of seconds, not {dt!r}") from None
+    if not math.isfinite(value) or value <= 0.0:
+        raise ValueError(f"dt must be positive and finite, not {value}; pass the step length in seconds, e.g. 1/240")
+    return value
+
+
+def require_arrays(what: str, holder, expected: dict[str, int], device, optional=()) -> None:
+    """Require arrays of given lengths on the model's device, as a state or control of the same model has."""
+    for name, length in expected.items():
+        array = getattr(holder, name, None)
+        if array is None:
+            if name in optional or length == 0:
+                continue
+            raise ValueError(f"{what}.{name} is missing; create the {what} with model.state() or model.control()")
+        if array.shape[0] != length:
+            raise ValueError(
+                f"{what}.{name} has {array.shape[0]} entries but the solver's model has {length}; "
+                f"the {what} belongs to another model: create it from the model the solver was built with"
+            )
+        if array.device != device:
+            raise ValueError(f"{what}.{name} lives on {array.device}, the solver's model on {device}; use one device")
+
+
+def _require_finite(model, kind: str, name: str, values: np.ndarray) -> None:
+    if not len(values):
+        return
+    rows = values.reshape(len(values), -1)
+    bad = ~np.isfinite(rows).all(axis=1)
+    if name not in _SIGNED:
+        bad |= (rows < 0).any(axis=1)
+    if bad.any():
+        index = int(np.argmax(bad))
+        raise ValueError(
+            f"{name} of {_owner(model, kind, index)} is {np.array2string(values[index], threshold=16)}; it must be finite"
+            f"{'' if name in _SIGNED else ' and not negative'}: correct it in the builder or the model before "
+            "constructing the solver"
+        )
+
+
+def _owner(model, kind: str, index: int) -> str:
+    if kind == "body":
+        return body_name(model, index)
+    if kind == "shape":
+        return f"shape {index} ({model.shape_label[index]!r})"
+    joint = index
+    if kind == "dof":
+        joint = int(np.searchsorted(model.joint_qd_start.numpy(), index, side="right")) - 1
+    return joint_name(model, joint)
+
+
+def _refuse_unsupported(model) -> None:
+    if model.particle_count:
+        raise NotImplementedError(
+            f"the model has {model.particle_count} particles, which SolverSAP does not move; build the model without them "
+            "or use SolverVBD, SolverXPBD or a coupled solver"
+        )
+    if getattr(model, "tendon_count", 0):
+        raise NotImplementedError(
+            f"the model has {model.tendon_count} tendons, which SolverSAP does not simulate; use SolverXPBD or SolverVBD"
+        )
+    if getattr(model, "constraint_mimic_count", 0) and model.constraint_mimic_enabled.numpy().any():
+        raise NotImplementedError(
+            f"mimic constraint {model.constraint_mimic_label[0]!r} is not enforced by SolverSAP yet; "
+            "disable it or use SolverMuJoCo"
+        )
+    rows = getattr(getattr(model, "mujoco", None), "equality_constraint_enabled", None)
+    if rows is not None and len(rows) and rows.numpy().any():
+        raise NotImplementedError(
+            "the model carries enabled equality constraints (connect, weld or joint), which SolverSAP does not enforce yet; "
+            "disable them or use SolverMuJoCo"
+        )
+
+
+def _require_kinematic_roots(model) -> None:
+    flags = model.body_flags.numpy()
+    parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
+    for joint in range(model.joint_count):
+        body = int(child[joint])
+        if parent[joint] >= 0 and flags[body] & int(newton.BodyFlags.KINEMATIC):
+            raise ValueError(
+                f"{body_name(model, body)} is KINEMATIC but hangs on {body_name(model, int(parent[joint]))} through "
+                f"{joint_name(model, joint)}; only bodies jointed to the world can be prescribed: clear the flag or "
+                "attach it to the world"
+            )
+
+
+def _require_orthogonal_axes(model, joint: int) -> None:
+    linear, angular = model.joint_dof_dim.numpy()[joint]
+    if newton.JointType(int(model.joint_type.numpy()[joint])) != newton.JointType.D6:
+        return
+    start = int(model.joint_qd_start.numpy()[joint])
+    axes = model.joint_axis.numpy()[start + linear : start + linear + angular].astype(np.float64)
+    product = np.abs(axes @ axes.T - np.eye(len(axes)))
+    if len(axes) and product.max() > 1.0e-3:
+        raise ValueError(
+            f"the angular axes of {joint_name(model, joint)} are not orthonormal (largest deviation {product.max():.2g}); "
+            "give a D6 joint orthogonal unit axes"
+        )

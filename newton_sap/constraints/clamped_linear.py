@@ -1,0 +1,38 @@
+"""The clamped-linear law of every scalar row: limits, drives, dry friction, velocity limits (F 2.6).
+
+``gamma = clamp(y, lower, upper)`` with ``y = (v_hat - vc) / R``; the cost is ``R`` times a function that is quadratic
+inside the bounds and goes on linearly outside.
+"""
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.struct
+class ScalarResponse:
+    """Cost [J], impulse and slope of one row."""
+
+    cost: wp.float64
+    gamma: wp.float64
+    G: wp.float64
+
+
+@wp.func
+def clamped_linear(vc: wp.float64, v_hat: wp.float64, R: wp.float64, lower: wp.float64, upper: wp.float64):
+    """Cost, impulse and slope of one row at velocity ``vc``."""
+    response = ScalarResponse()
+    y = (v_hat - vc) / R
+    response.gamma = wp.clamp(y, lower, upper)
+    # gamma y - gamma^2/2 is y^2/2 inside and its tangent outside.
+    response.cost = R * response.gamma * (y - wp.float64(0.5) * response.gamma)
+    if y > lower and y < upper:
+        response.G = wp.float64(1.0) / R
+    return response
+
+
+@wp.func
+def regularization(dt: wp.float64, k: wp.float64, tau: wp.float64, w: wp.float64, beta: wp.float64):
+    """R = max(1/(dt k (dt + tau)), beta^2 w / 4 pi^2): compliance, but no stiffer than the step resolves (F 2.2)."""
+    four_pi_squared = wp.float64(39.47841760435743)
+    return wp.max(wp.float64(1.0) / (dt * k * (dt + tau)), beta * beta * w / four_pi_squared)

@@ -1,0 +1,52 @@
+"""The SAP friction cone: compliant normal contact and Coulomb friction as one convex cost, free of tangent vectors.
+
+With ``u = v_hat n - vc``, ``s`` the softened length of its tangential part and ``Q = R_n + mu^2 R_t``, the contact
+sticks where ``s R_n <= mu R_t u_n``, is open where ``u_n + mu s <= 0`` and slides in between (F 2.3).
+"""
+
+import warp as wp
+
+from ..workspace import ContactPool
+from .response import Response
+
+wp.set_module_options({"enable_backward": False})
+
+SOFT_NORM = wp.constant(wp.float64(1.0e-7))
+"""Softening of the tangential impulse's length [N s]; Drake."""
+
+
+@wp.func
+def friction_cone(
+    vc: wp.vec3d, n: wp.vec3d, v_hat: wp.float64, R_n: wp.float64, R_t: wp.float64, mu: wp.float64
+):
+    """Cost, impulse and Hessian block of one contact, in world axes."""
+    half = wp.float64(0.5)
+    response = Response()
+    vn = wp.dot(n, vc)
+    u_n = v_hat - vn
+    u_t = vn * n - vc
+    floor = R_t * SOFT_NORM
+    s = wp.sqrt(wp.dot(u_t, u_t) + floor * floor)
+    normal = wp.outer(n, n)
+    tangent = wp.identity(n=3, dtype=wp.float64) - normal
+    if s * R_n <= mu * R_t * u_n:
+        response.gamma = u_t / R_t + (u_n / R_n) * n
+        # The constant floor^2 makes the cost continuous with the sliding region's.
+        response.cost = half * ((s * s) / R_t + u_n * u_n / R_n)
+        response.G = tangent / R_t + normal / R_n
+    elif u_n + mu * s > wp.float64(0.0):
+        Q = R_n + mu * mu * R_t
+        excess = u_n + mu * s
+        gamma_n = excess / Q
+        t_hat = u_t / s
+        w = mu * t_hat + n
+        response.gamma = gamma_n * w
+        response.cost = half * excess * gamma_n
+        response.G = wp.outer(w, w) / Q + (mu * gamma_n / s) * (tangent - wp.outer(t_hat, t_hat))
+    return response
+
+
+@wp.func
+def evaluate_contact(pool: ContactPool, slot: int, vc: wp.vec3d):
+    """The law applied to a slot of the pool."""
+    return friction_cone(vc, pool.normal[slot], pool.v_hat[slot], pool.R_n[slot], pool.R_t[slot], pool.mu[slot])

@@ -1,0 +1,172 @@
+"""Scalar rows of joints: position limits, PD drives, dry friction and velocity limits (F 2.7, 2.8, 2.10)."""
+
+import warp as wp
+
+import newton
+
+from ..multibody.joints import BALL, is_free, read_quaternion
+from ..multibody.spatial import rotation_vector
+from ..workspace import Joints, Motion, RowPool, Tree
+from .clamped_linear import regularization
+
+wp.set_module_options({"enable_backward": False})
+
+POSITION = wp.constant(int(newton.JointTargetMode.POSITION))
+VELOCITY = wp.constant(int(newton.JointTargetMode.VELOCITY))
+POSITION_VELOCITY = wp.constant(int(newton.JointTargetMode.POSITION_VELOCITY))
+NO_LIMIT = wp.constant(wp.float32(1.0e9))
+NO_VELOCITY_LIMIT = wp.constant(wp.float32(1.0e6))
+UNBOUNDED = wp.constant(wp.float64(1.0e300))
+
+
+@wp.struct
+class Targets:
+    """The caller's drive targets (Newton's control arrays)."""
+
+    q: wp.array[wp.float32]  # coordinates
+    qd: wp.array[wp.float32]  # dofs
+
+
+@wp.struct
+class JointLaw:
+    """Options of the joint rows."""
+
+    beta: wp.float64  # near_rigid_joint
+    sigma: wp.float64  # friction_regularization
+    ahead: int  # dissipation_ahead_of_touch
+
+
+@wp.struct
+class Axis:
+    """One dof as its rows see it."""
+
+    dof: int
+    newton_dof: int
+    w: wp.float64  # 1 / A_ii
+    speed: wp.float64  # max(|v0|, |v_star|)
+    driven: int
+
+
+@wp.func
+def push(rows: RowPool, at: int, dof: int, sign: float, v_hat: wp.float64, R: wp.float64, lower: wp.float64, upper: wp.float64):
+    """Append a row; ``unknown`` holds the dof until the problem numbers its unknowns."""
+    rows.unknown[at] = dof
+    rows.sign[at] = wp.float64(sign)
+    rows.v_hat[at] = v_hat
+    rows.R[at] = R
+    rows.lower[at] = lower
+    rows.upper[at] = upper
+    return at + 1
+
+
+@wp.func
+def push_drive(joints: Joints, rows: RowPool, law: JointLaw, at: int, axis: Axis, error: wp.float64, rate: wp.float64, dt: wp.float64):
+    """u = clamp(Kp (q_d - q) + Kd (v_d - v), +-effort) at the end of the step, gains no stiffer than the step resolves."""
+    mode = joints.target_mode[axis.newton_dof]
+    kp = wp.float64(0.0)
+    kd = wp.float64(0.0)
+    if mode == POSITION or mode == POSITION_VELOCITY:
+        kp = wp.float64(joints.target_ke[axis.newton_dof])
+        kd = wp.float64(joints.target_kd[axis.newton_dof])
+    elif mode == VELOCITY:
+        kd = wp.float64(joints.target_kd[axis.newton_dof])
+    effort = dt * wp.float64(joints.effort_limit[axis.newton_dof])
+    gain = dt * kp + kd
+    if gain <= wp.float64(0.0) or effort <= wp.float64(0.0):
+        return at
+    goal = rate
+    if mode == POSITION:
+        goal = wp.float64(0.0)
+    # Limiting the gains keeps their ratio, hence the goal velocity.
+    R = wp.max(wp.float64(1.0) / (dt * gain), law.beta * law.beta * axis.w / wp.float64(39.47841760435743))
+    return push(rows, at, axis.dof, 1.0, (kp * error + kd * goal) / gain, R, -effort, effort)
+
+
+@wp.func
+def push_limit(joints: Joints, rows: RowPool, law: JointLaw, at: int, axis: Axis, gap: wp.float64, sign: float, dt: wp.float64):
+    """Keep ``gap`` from closing, once the joint could reach it."""
+    k = wp.float64(joints.limit_ke[axis.newton_dof])
+    if k <= wp.float64(0.0):
+        return at
+    if axis.driven == 0 and gap > wp.float64(2.0) * dt * axis.speed:
+        return at
+    tau = wp.float64(joints.limit_kd[axis.newton_dof]) / k
+    if gap > wp.float64(0.0) and law.ahead == 0:
+        tau = wp.float64(0.0)
+    R = regularization(dt, k, tau, axis.w, law.beta)
+    return push(rows, at, axis.dof, sign, -gap / (dt + tau), R, wp.float64(0.0), UNBOUNDED)
+
+
+@wp.func
+def push_friction(joints: Joints, rows: RowPool, law: JointLaw, at: int, axis: Axis, dt: wp.float64):
+    """Dry friction: hold the joint with at most +-friction."""
+    bound = dt * wp.float64(joints.friction[axis.newton_dof])
+    if bound <= wp.float64(0.0):
+        return at
+    return push(rows, at, axis.dof, 1.0, wp.float64(0.0), law.sigma * axis.w, -bound, bound)
+
+
+@wp.func
+def push_velocity_limits(joints: Joints, rows: RowPool, law: JointLaw, at: int, axis: Axis):
+    """|v| <= limit, as one row per direction."""
+    limit = joints.velocity_limit[axis.newton_dof]
+    if limit >= NO_VELOCITY_LIMIT or limit <= 0.0:
+        return at
+    v_hat = -wp.float64(limit)
+    R = law.beta * law.beta * axis.w / wp.float64(39.47841760435743)
+    at = push(rows, at, axis.dof, 1.0, v_hat, R, wp.float64(0.0), UNBOUNDED)
+    return push(rows, at, axis.dof, -1.0, v_hat, R, wp.float64(0.0), UNBOUNDED)
+
+
+@wp.func
+def axis_rows(
+    tree: Tree, joints: Joints, rows: RowPool, law: JointLaw, targets: Targets, joint_q: wp.array[wp.float32],
+    at: int, axis: Axis, ball_error: wp.vec3d, i: int, dt: wp.float64,
+):
+    """All rows of one dof of a chain or ball joint."""
+    coord = tree.dof_coord[axis.dof]
+    before = at
+    error = ball_error[i]
+    q0 = wp.float64(0.0)
+    if coord >= 0:
+        q0 = wp.float64(joint_q[coord])
+        error = wp.float64(targets.q[coord]) - q0
+    at = push_drive(joints, rows, law, at, axis, error, wp.float64(targets.qd[axis.newton_dof]), dt)
+    axis.driven = at - before
+    if coord >= 0:
+        lower = joints.limit_lower[axis.newton_dof]
+        upper = joints.limit_upper[axis.newton_dof]
+        if lower > -NO_LIMIT:
+            at = push_limit(joints, rows, law, at, axis, q0 - wp.float64(lower), 1.0, dt)
+        if upper < NO_LIMIT:
+            at = push_limit(joints, rows, law, at, axis, wp.float64(upper) - q0, -1.0, dt)
+        at = push_velocity_limits(joints, rows, law, at, axis)
+    return push_friction(joints, rows, law, at, axis, dt)
+
+
+@wp.func
+def link_rows(
+    tree: Tree, joints: Joints, m: Motion, rows: RowPool, law: JointLaw, targets: Targets,
+    joint_q: wp.array[wp.float32], link: int, at: int, dt: wp.float64,
+):
+    """All rows of one link's joint; returns the next free row."""
+    joint = tree.link_joint[link]
+    t = tree.link_tree[link]
+    first = tree.tree_dof_start[t]
+    size = tree.tree_dof_start[t + 1] - first
+    ball_error = wp.vec3d()
+    if joints.type[joint] == BALL:
+        start = joints.q_start[joint]
+        q = read_quaternion(joint_q, start)
+        ball_error = rotation_vector(read_quaternion(targets.q, start) * wp.quat_inverse(q))
+    if not is_free(joints.type[joint]):
+        for dof in range(tree.link_dof_start[link], tree.link_dof_start[link + 1]):
+            if dof - first >= m.locked[t]:
+                axis = Axis()
+                axis.dof = dof
+                axis.newton_dof = tree.dof_public[dof]
+                axis.w = wp.float64(1.0) / m.A[tree.tree_block_start[t] + (dof - first) * (size + 1)]
+                axis.speed = wp.max(wp.abs(m.v0[dof]), wp.abs(m.v_star[dof]))
+                i = dof - tree.link_dof_start[link]
+                at = axis_rows(tree, joints, rows, law, targets, joint_q, at, axis, ball_error, wp.min(i, 2), dt)
+    return at

@@ -1,0 +1,121 @@
+"""What the solver did, per solve group: a typed report read from the device on request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import warp as wp
+
+from .workspace import Stats
+
+wp.set_module_options({"enable_backward": False})
+
+REASONS = ("unconstrained", "optimal", "cost settled", "iteration limit", "stalled", "non-finite")
+"""Names of :attr:`SolverReport.reason`, by value."""
+
+
+@dataclass(frozen=True)
+class SolverReport:
+    """State of the last step and counts since construction or reset; arrays have one entry per solve group.
+
+    A solve group is a world, unless a moving global body with shapes couples all worlds into one group.
+    """
+
+    world: np.ndarray
+    """Newton world of the group; -1 for global entities, or where all worlds form one group."""
+    iterations: np.ndarray
+    """Newton iterations of the last step."""
+    iterations_max: np.ndarray
+    """Most iterations of any step."""
+    line_search_evaluations: np.ndarray
+    """Evaluations of the line search in the last step."""
+    reason: np.ndarray
+    """Why the last iteration stopped, an index into ``REASONS``."""
+    residual: np.ndarray
+    """Scaled momentum residual at the end of the last step [sqrt(J)]."""
+    scale: np.ndarray
+    """What the residual is measured against [sqrt(J)]."""
+    contacts: np.ndarray
+    """Contacts in the last step's problem."""
+    contacts_peak: np.ndarray
+    """Most contacts of any step."""
+    penetration: np.ndarray
+    """Deepest contact at the start of the last step [m]."""
+    unconverged_steps: np.ndarray
+    """Steps that ended at the iteration limit or stalled."""
+    non_finite_steps: np.ndarray
+    """Steps whose input or result was not finite."""
+    contacts_dropped: int
+    """Contacts beyond a capacity, over all steps."""
+    contact_capacity: int
+    """Contacts the solver has room for."""
+    steps: int
+    """Steps since construction or reset."""
+
+    @property
+    def healthy(self) -> bool:
+        """Every step converged, stayed finite and kept all its contacts."""
+        return not (self.unconverged_steps.any() or self.non_finite_steps.any() or self.contacts_dropped)
+
+    def __str__(self) -> str:
+        def summary(values):
+            return f"{np.mean(values):.3g} mean, {np.max(values):.3g} max" if len(values) else "-"
+
+        lines = {
+            "steps": self.steps,
+            "groups": len(self.world),
+            "iterations, last step": summary(self.iterations),
+            "iterations, any step": summary(self.iterations_max),
+            "line search evaluations": summary(self.line_search_evaluations),
+            "residual / scale": summary(self.residual / np.maximum(self.scale, 1e-300)),
+            "contacts, last step": summary(self.contacts),
+            "contacts, any step": summary(self.contacts_peak),
+            "penetration [m]": summary(self.penetration),
+            "stopped because": ", ".join(sorted({REASONS[r] for r in self.reason})) or "-",
+            "unconverged steps": int(self.unconverged_steps.sum()),
+            "non-finite steps": int(self.non_finite_steps.sum()),
+            "contacts dropped": f"{self.contacts_dropped} (capacity {self.contact_capacity})",
+        }
+        width = max(map(len, lines))
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
+
+
+def read_report(stats: Stats, group_world: np.ndarray, capacity: int) -> SolverReport:
+    """Copy the counters to the host; synchronises the device."""
+    own = {"world", "contacts_dropped", "contact_capacity", "steps", "line_search_evaluations"}
+    arrays = {f.name: getattr(stats, f.name).numpy().copy() for f in fields(SolverReport) if f.name not in own}
+    steps = stats.steps.numpy()
+    return SolverReport(
+        world=group_world.copy(),
+        line_search_evaluations=stats.line_search.numpy().copy(),
+        contacts_dropped=int(stats.dropped.numpy()[0]),
+        contact_capacity=capacity,
+        steps=int(steps.max()) if len(steps) else 0,
+        **arrays,
+    )
+
+
+@wp.kernel
+def clear_stats(stats: Stats, group_world: wp.array[wp.int32], mask: wp.array[wp.bool]):
+    """Forget the history of the chosen worlds; the mask's last entry stands for global entities."""
+    g = wp.tid()
+    chosen = True
+    if mask.shape[0] > 0:
+        world = group_world[g]
+        if world < 0:
+            world = mask.shape[0] - 1
+        chosen = mask[world]
+    if chosen:
+        stats.iterations[g] = 0
+        stats.iterations_max[g] = 0
+        stats.line_search[g] = 0
+        stats.reason[g] = 0
+        stats.residual[g] = wp.float64(0.0)
+        stats.scale[g] = wp.float64(0.0)
+        stats.contacts[g] = 0
+        stats.contacts_peak[g] = 0
+        stats.penetration[g] = wp.float64(0.0)
+        stats.unconverged_steps[g] = 0
+        stats.non_finite_steps[g] = 0
+        stats.steps[g] = 0

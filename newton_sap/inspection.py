@@ -1,0 +1,52 @@
+"""A float64 look inside the last step, in Newton's dof order: for tests and debugging."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Quantities of the last step. Velocities are in sap order: a free joint's six entries hold ``[w, v_ref]``."""
+
+    v0: np.ndarray
+    """(dofs,) at the start."""
+    v_star: np.ndarray
+    """(dofs,) after free motion."""
+    v: np.ndarray
+    """(dofs,) at the end."""
+    A: np.ndarray
+    """(dofs, dofs) ``M + dt D + dt^2 K``."""
+
+
+def read_inspection(topology, motion) -> Inspection:
+    """Copy the quantities to the host."""
+    arrays = topology.arrays
+    slots = _dof_slots(arrays)
+    A = np.zeros((topology.dof_count, topology.dof_count))
+    blocks = motion.A.numpy()
+    for t in range(topology.tree_count):
+        first, last = arrays["tree_dof_start"][t : t + 2]
+        size = last - first
+        start = arrays["tree_block_start"][t]
+        here = slots[first:last]
+        A[np.ix_(here, here)] = blocks[start : start + size * size].reshape(size, size)
+
+    def scatter(values):
+        out = np.zeros(topology.dof_count)
+        out[slots] = values.numpy()
+        return out
+
+    return Inspection(scatter(motion.v0), scatter(motion.v_star), scatter(motion.v), A)
+
+
+def _dof_slots(arrays) -> np.ndarray:
+    """Place each dof in its joint's segment of ``joint_qd``, in solver order."""
+    slots = np.empty(len(arrays["dof_public"]), dtype=int)
+    starts = arrays["link_dof_start"]
+    for first, last in zip(starts[:-1], starts[1:], strict=True):
+        if last > first:
+            slots[first:last] = arrays["dof_public"][first:last].min() + np.arange(last - first)
+    return slots

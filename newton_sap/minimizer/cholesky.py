@@ -1,0 +1,123 @@
+"""Cholesky factors and solves: small dense blocks by one thread, and a skyline matrix shared by the lanes of a block.
+
+The inner loops are C so that the compiler sees plain pointers; the same text serves CPU and CUDA. In the skyline,
+entries of row ``i`` left of ``first[i]`` are zero and stay zero, so untouched trees cost nothing.
+"""
+
+from functools import cache
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+_DOT = """
+    {real} s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    int k = from;
+    for (; k + 3 < j; k += 4) {{
+        s0 += Li[k] * Lj[k]; s1 += Li[k + 1] * Lj[k + 1]; s2 += Li[k + 2] * Lj[k + 2]; s3 += Li[k + 3] * Lj[k + 3];
+    }}
+    for (; k < j; ++k) s0 += Li[k] * Lj[k];
+    const {real} dot = (s0 + s1) + (s2 + s3);
+"""
+
+_FACTOR_BLOCK = """
+    const double* a = A.data + start;
+    double* l = L.data + start;
+    const int from = skip;
+    for (int i = skip; i < n; ++i) {
+        double* Li = l + i * n;
+        for (int j = skip; j <= i; ++j) {
+            const double* Lj = l + j * n;
+""" + _DOT.format(real="double") + """
+            const double x = a[i * n + j] - dot;
+            Li[j] = (i == j) ? sqrt(x) : x / Lj[j];
+        }
+    }
+"""
+
+_SOLVE_BLOCK = """
+    const double* l = L.data + start;
+    double* b = x.data + offset;
+    for (int i = skip; i < n; ++i) {
+        double s = b[i];
+        for (int k = skip; k < i; ++k) s -= l[i * n + k] * b[k];
+        b[i] = s / l[i * n + i];
+    }
+    for (int i = n - 1; i >= skip; --i) {
+        b[i] /= l[i * n + i];
+        for (int k = skip; k < i; ++k) b[k] -= l[i * n + k] * b[i];
+    }
+"""
+
+
+@wp.func_native(_FACTOR_BLOCK)
+def factor_block(A: wp.array[wp.float64], L: wp.array[wp.float64], start: int, n: int, skip: int): ...
+
+
+@wp.func_native(_SOLVE_BLOCK)
+def solve_block(L: wp.array[wp.float64], start: int, n: int, skip: int, x: wp.array[wp.float64], offset: int): ...
+
+
+_FACTOR_SKYLINE = """
+    {real}* h = H.data + start;
+    const int* f = first.data + offset;
+    for (int j = 0; j < n; ++j) {{
+        {real}* Lj = h + (long long)j * n;
+        for (int i = j + lane; i < n; i += lanes) {{
+            if (f[i] > j) continue;
+            {real}* Li = h + (long long)i * n;
+            const int from = f[i] > f[j] ? f[i] : f[j];
+{dot}
+            Li[j] -= dot;
+        }}
+        WP_TILE_SYNC();
+        const {real} pivot = Lj[j];
+        WP_TILE_SYNC();
+        const {real} root = sqrt(pivot), inverse = ({real})1 / root;
+        for (int i = j + lane; i < n; i += lanes)
+            if (f[i] <= j) h[(long long)i * n + j] *= inverse;
+        WP_TILE_SYNC();
+    }}
+"""
+
+_SOLVE_SKYLINE = """
+    const {real}* h = H.data + start;
+    const int* f = first.data + offset;
+    double* b = x.data + offset;
+    for (int j = 0; j < n; ++j) {{
+        const double y = b[j] / h[(long long)j * n + j];
+        WP_TILE_SYNC();
+        if (lane == 0) b[j] = y;
+        for (int i = j + 1 + lane; i < n; i += lanes)
+            if (f[i] <= j) b[i] -= h[(long long)i * n + j] * y;
+        WP_TILE_SYNC();
+    }}
+    for (int j = n - 1; j >= 0; --j) {{
+        const {real}* Lj = h + (long long)j * n;
+        const double y = b[j] / Lj[j];
+        WP_TILE_SYNC();
+        if (lane == 0) b[j] = y;
+        for (int k = f[j] + lane; k < j; k += lanes) b[k] -= Lj[k] * y;
+        WP_TILE_SYNC();
+    }}
+"""
+
+
+@cache
+def skyline_functions(real):
+    """Return (factor, solve) for a Hessian of Warp scalar type ``real``; the right-hand side stays float64."""
+    name = "double" if real is wp.float64 else "float"
+    dot = _DOT.format(real=name)
+
+    @wp.func_native(_FACTOR_SKYLINE.format(real=name, dot=dot))
+    def factor_skyline(
+        H: wp.array[real], start: wp.int64, first: wp.array[wp.int32], offset: int, n: int, lane: int, lanes: int
+    ): ...
+
+    @wp.func_native(_SOLVE_SKYLINE.format(real=name))
+    def solve_skyline(
+        H: wp.array[real], start: wp.int64, first: wp.array[wp.int32], offset: int, n: int, x: wp.array[wp.float64],
+        lane: int, lanes: int,
+    ): ...
+
+    return factor_skyline, solve_skyline

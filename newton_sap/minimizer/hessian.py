@@ -1,0 +1,81 @@
+"""The Newton direction: H = A + J^T G J over the problem's skyline, factored, and dv = -H^-1 grad."""
+
+from functools import cache
+
+import warp as wp
+
+from ..workspace import ContactPool, Problem, RowPool
+from .cholesky import skyline_functions
+from .lanes import sync
+from .objective import Range
+
+wp.set_module_options({"enable_backward": False})
+
+
+@cache
+def newton_direction(real):
+    """Return the device function that computes ``dv`` and ``dp = A dv`` with a Hessian of scalar type ``real``."""
+    factor_skyline, solve_skyline = skyline_functions(real)
+
+    @wp.func
+    def fill_rows(
+        A: wp.array[wp.float64], H: wp.array[real], start: wp.int64, rows: RowPool, problem: Problem, at: Range
+    ):
+        """H = A + diag(rows) inside the skyline."""
+        for i in range(at.lane, at.unknowns, at.lanes):
+            u = at.base + i
+            line = start + wp.int64(i) * wp.int64(at.unknowns)
+            block = problem.block[u]
+            for j in range(problem.first[u], block):
+                H[line + wp.int64(j)] = real(0.0)
+            for j in range(block, i + 1):
+                H[line + wp.int64(j)] = real(A[problem.A_row[u] + j - block])
+            diagonal = wp.float64(0.0)
+            for r in range(problem.row_start[u], problem.row_end[u]):
+                diagonal += rows.G[r]
+            H[line + wp.int64(i)] += real(diagonal)
+
+    @wp.func
+    def add_contacts(H: wp.array[real], start: wp.int64, pool: ContactPool, at: Range):
+        """H += J^T G J of every closed contact, lower triangle."""
+        for c in range(at.contacts):
+            slot = pool.order[at.contact_start + c]
+            G = pool.G[slot]
+            if wp.trace(G) > wp.float64(0.0):
+                first = slot * pool.stride
+                count = pool.support[slot]
+                for b in range(count):
+                    column = pool.unknown[first + b]
+                    GJ = G * pool.J[first + b]
+                    for a in range(at.lane, count, at.lanes):
+                        row = pool.unknown[first + a]
+                        if row >= column:
+                            entry = start + wp.int64(row) * wp.int64(at.unknowns) + wp.int64(column)
+                            H[entry] += real(wp.dot(pool.J[first + a], GJ))
+                sync()
+
+    @wp.func
+    def direction(
+        A: wp.array[wp.float64], H: wp.array[real], start: wp.int64, pool: ContactPool, rows: RowPool,
+        problem: Problem, at: Range,
+    ):
+        """Assemble, factor, solve; then dp = A dv."""
+        fill_rows(A, H, start, rows, problem, at)
+        sync()
+        add_contacts(H, start, pool, at)
+        for i in range(at.lane, at.unknowns, at.lanes):
+            u = at.base + i
+            problem.dv[u] = problem.impulse[u] - problem.excess[u]
+        sync()
+        factor_skyline(H, start, problem.first, at.base, at.unknowns, at.lane, at.lanes)
+        solve_skyline(H, start, problem.first, at.base, at.unknowns, problem.dv, at.lane, at.lanes)
+        for i in range(at.lane, at.unknowns, at.lanes):
+            u = at.base + i
+            block = problem.block[u]
+            dp = wp.float64(0.0)
+            for j in range(problem.block_end[u] - block):
+                dp += A[problem.A_row[u] + j] * problem.dv[at.base + block + j]
+            problem.dp[u] = dp
+        sync()
+
+    return direction

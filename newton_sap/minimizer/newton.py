@@ -1,0 +1,138 @@
+"""The Newton loop of every group in one kernel: evaluate, test, direction, line search, until each group is done."""
+
+from functools import cache
+
+import warp as wp
+
+from ..workspace import ROWS_PER_DOF, ContactPool, Motion, Problem, RowPool, Stats, Tree
+from .hessian import newton_direction
+from .lanes import sync
+from .line_search import Tolerances, line_search
+from .objective import Range, Value, objective
+
+wp.set_module_options({"enable_backward": False})
+
+ROW_STRIDE = wp.constant(ROWS_PER_DOF)
+
+# Why a group's iteration ended; ``diagnostics.REASONS`` names them.
+UNCONSTRAINED = wp.constant(0)
+OPTIMAL = wp.constant(1)
+COST = wp.constant(2)
+ITERATION_LIMIT = wp.constant(3)
+STALLED = wp.constant(4)
+NON_FINITE = wp.constant(5)
+
+
+@wp.func
+def range_of(tree: Tree, pool: ContactPool, rows: RowPool, problem: Problem, g: int, lane: int):
+    """What belongs to a group."""
+    at = Range()
+    at.unknowns = problem.count[g]
+    at.base = tree.group_dof_start[g]
+    at.contact_start = pool.group_start[g]
+    at.contacts = wp.min(pool.group_count[g], pool.order.shape[0] - at.contact_start)
+    at.rows = rows.count[g]
+    at.row_start = ROW_STRIDE * at.base
+    at.lane = lane
+    at.lanes = wp.block_dim()
+    return at
+
+
+@wp.func
+def advance(problem: Problem, at: Range, alpha: wp.float64):
+    """v += alpha dv, and the products with A along with it."""
+    for i in range(at.lane, at.unknowns, at.lanes):
+        u = at.base + i
+        problem.v[u] = problem.v[u] + alpha * problem.dv[u]
+        problem.excess[u] = problem.excess[u] + alpha * problem.dp[u]
+        problem.momentum[u] = problem.momentum[u] + alpha * problem.dp[u]
+    sync()
+
+
+@wp.func
+def cost_settled(now: wp.float64, before: wp.float64, alpha: wp.float64, tol: Tolerances):
+    """Drake's second test: the cost no longer changes although the step was not short."""
+    size = wp.float64(0.5) * (wp.abs(now) + wp.abs(before))
+    return wp.abs(now - before) < tol.cost_abs + tol.cost_rel * size and alpha > wp.float64(0.5)
+
+
+@wp.func
+def record(
+    m: Motion, pool: ContactPool, problem: Problem, stats: Stats, at: Range, g: int, value: Value, iterations: int,
+    evaluations: int, reason: int,
+):
+    """Keep what this group's solve did, and hand its velocity over."""
+    for i in range(at.lane, at.unknowns, at.lanes):
+        m.v[problem.dof[at.base + i]] = problem.v[at.base + i]
+    if at.lane == 0:
+        deepest = wp.float64(0.0)
+        for c in range(at.contacts):
+            deepest = wp.max(deepest, -pool.phi0[pool.order[at.contact_start + c]])
+        stats.penetration[g] = deepest
+        stats.contacts[g] = at.contacts
+        stats.steps[g] = stats.steps[g] + 1
+        stats.contacts_peak[g] = wp.max(stats.contacts_peak[g], at.contacts)
+        stats.iterations[g] = iterations
+        stats.iterations_max[g] = wp.max(stats.iterations_max[g], iterations)
+        stats.line_search[g] = evaluations
+        stats.reason[g] = reason
+        stats.cost[g] = value.cost
+        stats.residual[g] = value.residual
+        stats.scale[g] = value.scale
+        if reason == ITERATION_LIMIT or reason == STALLED:
+            stats.unconverged_steps[g] = stats.unconverged_steps[g] + 1
+        if reason == NON_FINITE:
+            stats.non_finite_steps[g] = stats.non_finite_steps[g] + 1
+
+
+@cache
+def minimize_kernel(evaluate_contact, real):
+    """Return the kernel that minimises every group under a contact law, with a Hessian of scalar type ``real``."""
+    evaluate = objective(evaluate_contact)
+    direction = newton_direction(real)
+    search = line_search(evaluate_contact)
+
+    @wp.kernel(enable_backward=False, module="unique")
+    def minimize(
+        tree: Tree, m: Motion, pool: ContactPool, rows: RowPool, problem: Problem, stats: Stats, tol: Tolerances,
+        H: wp.array[real],
+    ):
+        """v = argmin 1/2 (v - v*)^T A (v - v*) + sum_i l_i(J_i v + b_i); one block per group."""
+        g, lane = wp.tid()
+        at = range_of(tree, pool, rows, problem, g, lane)
+        value = Value()
+        reason = int(UNCONSTRAINED)
+        iterations = int(0)
+        evaluations = int(0)
+        before = wp.float64(0.0)
+        alpha = wp.float64(0.0)
+        running = int(0)
+        if at.unknowns > 0:
+            running = int(1)
+        while running == 1:
+            value = evaluate(pool, rows, problem, at)
+            if not (wp.isfinite(value.residual) and wp.isfinite(value.cost)):
+                reason = int(NON_FINITE)
+            elif value.residual <= tol.optimality_abs + tol.optimality_rel * value.scale:
+                reason = int(OPTIMAL)
+            elif iterations > 0 and cost_settled(value.cost, before, alpha, tol):
+                reason = int(COST)
+            elif iterations >= tol.max_iterations:
+                reason = int(ITERATION_LIMIT)
+            if reason != UNCONSTRAINED:
+                running = int(0)
+            else:
+                before = value.cost
+                direction(m.A, H, tree.group_hessian_start[g], pool, rows, problem, at)
+                step = search(pool, rows, problem, at, tol, value.cost)
+                evaluations += step.evaluations
+                if step.status == 2:
+                    reason = int(STALLED)
+                    running = int(0)
+                else:
+                    alpha = step.alpha
+                    advance(problem, at, alpha)
+                    iterations += 1
+        record(m, pool, problem, stats, at, g, value, iterations, evaluations, reason)
+
+    return minimize

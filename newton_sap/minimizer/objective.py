@@ -1,0 +1,123 @@
+"""Cost, impulses and residual of the current iterate: l(v) = 1/2 (v - v*)^T A (v - v*) + sum_i l_i(J_i v + b_i)."""
+
+from functools import cache
+
+import warp as wp
+
+from ..constraints.clamped_linear import clamped_linear
+from ..workspace import ContactPool, Problem, RowPool
+from .lanes import sync, total
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.struct
+class Range:
+    """The part of the pools that belongs to one group, and who works on it."""
+
+    unknowns: int
+    base: int  # first unknown in the problem's arrays
+    contacts: int
+    contact_start: int  # first entry in the pool's order
+    rows: int
+    row_start: int
+    lane: int
+    lanes: int
+
+
+@wp.struct
+class Value:
+    """The objective at the iterate and what the stopping test needs (F 3.2)."""
+
+    cost: wp.float64
+    residual: wp.float64  # |D grad|
+    scale: wp.float64  # max(|D p|, |D j|)
+
+
+@wp.func
+def contact_velocity(pool: ContactPool, x: wp.array[wp.float64], slot: int, base: int):
+    """J x of one contact."""
+    total_velocity = wp.vec3d()
+    first = slot * pool.stride
+    for s in range(first, first + pool.support[slot]):
+        total_velocity += pool.J[s] * x[base + pool.unknown[s]]
+    return total_velocity
+
+
+@wp.func
+def row_impulse(rows: RowPool, problem: Problem, u: int):
+    """Sum of sign gamma over the rows of one unknown."""
+    impulse = wp.float64(0.0)
+    for r in range(problem.row_start[u], problem.row_end[u]):
+        impulse += rows.sign[r] * rows.gamma[r]
+    return impulse
+
+
+@wp.func
+def sum_impulses(pool: ContactPool, rows: RowPool, problem: Problem, at: Range):
+    """j = J^T gamma; contacts one after the other, so that the sum has one order."""
+    for i in range(at.lane, at.unknowns, at.lanes):
+        problem.impulse[at.base + i] = row_impulse(rows, problem, at.base + i)
+    sync()
+    for c in range(at.contacts):
+        slot = pool.order[at.contact_start + c]
+        gamma = pool.gamma[slot]
+        first = slot * pool.stride
+        for s in range(at.lane, pool.support[slot], at.lanes):
+            u = at.base + pool.unknown[first + s]
+            problem.impulse[u] = problem.impulse[u] + wp.dot(pool.J[first + s], gamma)
+        sync()
+
+
+@wp.func
+def measure(problem: Problem, at: Range, constraint_cost: wp.float64):
+    """Reduce to the cost and the scaled norms."""
+    quadratic = wp.float64(0.0)
+    residual = wp.float64(0.0)
+    momentum = wp.float64(0.0)
+    impulse = wp.float64(0.0)
+    for i in range(at.lane, at.unknowns, at.lanes):
+        u = at.base + i
+        D = problem.scale[u]
+        quadratic += (problem.v[u] - problem.v_star[u]) * problem.excess[u]
+        g = D * (problem.excess[u] - problem.impulse[u])
+        p = D * problem.momentum[u]
+        j = D * problem.impulse[u]
+        residual += g * g
+        momentum += p * p
+        impulse += j * j
+    value = Value()
+    value.cost = total(wp.float64(0.5) * quadratic + constraint_cost)
+    value.residual = wp.sqrt(total(residual))
+    value.scale = wp.sqrt(wp.max(total(momentum), total(impulse)))
+    return value
+
+
+@cache
+def objective(evaluate_contact):
+    """Return the device function that evaluates the objective under a contact law."""
+
+    @wp.func
+    def evaluate(pool: ContactPool, rows: RowPool, problem: Problem, at: Range):
+        """Refresh vc, gamma and G of every constraint and J^T gamma; return the value."""
+        cost = wp.float64(0.0)
+        for c in range(at.lane, at.contacts, at.lanes):
+            slot = pool.order[at.contact_start + c]
+            vc = pool.bias[slot] + contact_velocity(pool, problem.v, slot, at.base)
+            response = evaluate_contact(pool, slot, vc)
+            pool.vc[slot] = vc
+            pool.gamma[slot] = response.gamma
+            pool.G[slot] = response.G
+            cost += response.cost
+        for r in range(at.row_start + at.lane, at.row_start + at.rows, at.lanes):
+            rate = rows.sign[r] * problem.v[at.base + rows.unknown[r]]
+            scalar = clamped_linear(rate, rows.v_hat[r], rows.R[r], rows.lower[r], rows.upper[r])
+            rows.vc[r] = rate
+            rows.gamma[r] = scalar.gamma
+            rows.G[r] = scalar.G
+            cost += scalar.cost
+        sync()
+        sum_impulses(pool, rows, problem, at)
+        return measure(problem, at, cost)
+
+    return evaluate

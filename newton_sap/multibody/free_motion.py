@@ -1,0 +1,180 @@
+"""Mass matrix ``A = M + dt D + dt^2 K``, momentum ``r = A v_star`` and free-motion velocity ``v_star`` of every tree."""
+
+import warp as wp
+
+from ..boundary.convention import Orders, free_force_from_joint_f, residual_from_body_f
+from ..minimizer.cholesky import factor_block, solve_block
+from ..workspace import Bodies, Joints, Motion, Tree
+from .joints import BALL, is_free, read_quaternion
+from .spatial import angular, cross_force, inertia_times, linear, rotation_vector, to_vec3d, velocity_at, wrench_at
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.struct
+class Efforts:
+    """The forces the caller applies (Newton's arrays); absent ones have length zero."""
+
+    joint_f: wp.array[wp.float32]
+    body_f: wp.array[wp.spatial_vector]
+
+
+@wp.func
+def gravity_at(bodies: Bodies, body: int):
+    """Gravity of the body's world; the last row serves global bodies."""
+    world = bodies.world[body]
+    if world < 0:
+        world = bodies.gravity.shape[0] - 1
+    return to_vec3d(bodies.gravity[world])
+
+
+@wp.func
+def external_wrench(
+    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts, link: int
+):
+    """Gravity, ``body_f`` and a free joint's ``joint_f`` on one body, about the world origin."""
+    body = tree.link_body[link]
+    joint = tree.link_joint[link]
+    origin = m.position[link]
+    r_OC = m.com[link] - origin
+    wrench = wrench_at(wp.float64(bodies.mass[body]) * gravity_at(bodies, body), wp.vec3d(), m.com[link])
+    if efforts.body_f.shape[0] > 0:
+        residual = residual_from_body_f(orders, efforts.body_f, body, r_OC)
+        wrench = wrench - wrench_at(linear(residual), angular(residual), origin)
+    if is_free(joints.type[joint]) and efforts.joint_f.shape[0] > 0:
+        F = free_force_from_joint_f(orders, efforts.joint_f, joints.qd_start[joint], r_OC)
+        wrench = wrench + wrench_at(linear(F), angular(F), origin)
+    return wrench
+
+
+@wp.func
+def joint_effort(
+    tree: Tree, joints: Joints, efforts: Efforts, joint_q: wp.array[wp.float32], link: int, i: int
+):
+    """Generalised force on the i-th dof of a link's joint: ``joint_f`` and the passive spring at q0."""
+    joint = tree.link_joint[link]
+    dof = tree.link_dof_start[link] + i
+    public = tree.dof_public[dof]
+    effort = wp.float64(0.0)
+    if not is_free(joints.type[joint]):
+        if efforts.joint_f.shape[0] > 0:
+            effort = wp.float64(efforts.joint_f[public])
+        stiffness = wp.float64(joints.stiffness[public])
+        if stiffness != wp.float64(0.0):
+            if joints.type[joint] == BALL:
+                q = read_quaternion(joint_q, joints.q_start[joint])
+                rest = read_quaternion(joints.rest_q, joints.q_start[joint])
+                effort += stiffness * rotation_vector(rest * wp.quat_inverse(q))[i]
+            else:
+                coord = tree.dof_coord[dof]
+                effort += stiffness * (wp.float64(joints.rest_q[coord]) - wp.float64(joint_q[coord]))
+    return effort
+
+
+@wp.func
+def own_momentum(
+    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts, link: int, dt: wp.float64
+):
+    """Momentum of one body after free motion: I V - dt (I c + V x* I V) + dt (gravity and applied wrenches)."""
+    V = m.velocity[link]
+    IV = inertia_times(m.mass[link], m.moment[link], m.inertia[link], V)
+    Ic = inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.bias[link])
+    return IV + dt * (external_wrench(tree, joints, bodies, m, orders, efforts, link) - Ic - cross_force(V, IV))
+
+
+@wp.func
+def write_column(tree: Tree, m: Motion, t: int, link: int, dof: int):
+    """Column ``dof`` of the mass matrix: the subtree's momentum under a unit rate, seen by every dof above it."""
+    first = tree.tree_dof_start[t]
+    size = tree.tree_dof_start[t + 1] - first
+    block = tree.tree_block_start[t]
+    F = inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.column[dof])
+    for p in range(tree.path_start[link], tree.path_start[link + 1]):
+        above = tree.path_dof[p]
+        if above <= dof:
+            value = wp.dot(m.column[above], F)
+            m.A[block + (above - first) * size + dof - first] = value
+            m.A[block + (dof - first) * size + above - first] = value
+
+
+@wp.kernel
+def free_motion(
+    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts,
+    joint_q: wp.array[wp.float32], dt: wp.float64,
+):
+    """r_k = S_k . P + a_k v0_k + dt tau_k, A = S^T I S + diag, and A v_star = r, leaves to root."""
+    t = wp.tid()
+    first = tree.tree_dof_start[t]
+    size = tree.tree_dof_start[t + 1] - first
+    block = tree.tree_block_start[t]
+    for i in range(size * size):
+        m.A[block + i] = wp.float64(0.0)
+    start = tree.tree_link_start[t]
+    end = tree.tree_link_start[t + 1]
+    for link in range(start, end):
+        m.momentum[link] = own_momentum(tree, joints, bodies, m, orders, efforts, link, dt)
+    for up in range(end - start):
+        link = end - 1 - up
+        for dof in range(tree.link_dof_start[link], tree.link_dof_start[link + 1]):
+            write_column(tree, m, t, link, dof)
+            add_joint_terms(tree, joints, m, efforts, joint_q, t, link, dof, dt)
+        add_to_parent(tree, m, link)
+    solve_free_motion(tree, m, t)
+
+
+@wp.func
+def add_joint_terms(
+    tree: Tree, joints: Joints, m: Motion, efforts: Efforts, joint_q: wp.array[wp.float32], t: int, link: int,
+    dof: int, dt: wp.float64,
+):
+    """Armature, implicit damping and spring on the diagonal, and the dof's entry of r."""
+    public = tree.dof_public[dof]
+    armature = wp.float64(joints.armature[public])
+    implicit = dt * wp.float64(joints.damping[public])
+    if not is_free(joints.type[tree.link_joint[link]]):
+        implicit += dt * dt * wp.float64(joints.stiffness[public])
+    effort = joint_effort(tree, joints, efforts, joint_q, link, dof - tree.link_dof_start[link])
+    local = dof - tree.tree_dof_start[t]
+    size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
+    m.A[tree.tree_block_start[t] + local * size + local] += armature + implicit
+    m.r[dof] = wp.dot(m.column[dof], m.momentum[link]) + armature * m.v0[dof] + dt * effort
+
+
+@wp.func
+def add_to_parent(tree: Tree, m: Motion, link: int):
+    """Let the parent carry this subtree's inertia and momentum."""
+    above = tree.link_parent[link]
+    if above >= 0:
+        m.mass[above] = m.mass[above] + m.mass[link]
+        m.moment[above] = m.moment[above] + m.moment[link]
+        m.inertia[above] = m.inertia[above] + m.inertia[link]
+        m.momentum[above] = m.momentum[above] + m.momentum[link]
+
+
+@wp.func
+def solve_free_motion(tree: Tree, m: Motion, t: int):
+    """A_ff v_star_f = r_f - A_fk v_k: prescribed dofs, which lead the tree, keep their velocity."""
+    first = tree.tree_dof_start[t]
+    size = tree.tree_dof_start[t + 1] - first
+    block = tree.tree_block_start[t]
+    locked = m.locked[t]
+    for i in range(locked):
+        m.v_star[first + i] = m.v0[first + i]
+    for i in range(locked, size):
+        for k in range(locked):
+            m.r[first + i] = m.r[first + i] - m.A[block + i * size + k] * m.v0[first + k]
+        m.v_star[first + i] = m.r[first + i]
+    factor_block(m.A, m.factor, block, size, locked)
+    solve_block(m.factor, block, size, locked, m.v_star, first)
+    for i in range(size):
+        m.v[first + i] = m.v_star[first + i]
+
+
+@wp.func
+def point_velocity(tree: Tree, m: Motion, v: wp.array[wp.float64], link: int, point: wp.vec3d):
+    """Velocity of a link's material at a point, for any generalised velocity."""
+    total = wp.vec3d()
+    for p in range(tree.path_start[link], tree.path_start[link + 1]):
+        dof = tree.path_dof[p]
+        total += velocity_at(m.column[dof], point) * v[dof]
+    return total

@@ -1,0 +1,123 @@
+"""One joint: the child's pose, the motion columns of its dofs, and its velocity-product acceleration.
+
+Three families cover every type. *Chains* (prismatic, revolute, fixed, D6) apply single-axis motions one after the
+other, each axis carried by those before it. *Ball* joints turn about their anchor with axes fixed in the parent.
+*Free* joints (distance joints too) have velocity ``[w, v_ref]`` in parent-anchor axes, of the child relative to the
+parent material under it, where ``ref`` is the child's origin or its COM.
+"""
+
+import warp as wp
+
+import newton
+
+from ..workspace import Joints, Motion
+from .spatial import cross_motion, motion, rotation_about, to_quatd, to_vec3d
+
+wp.set_module_options({"enable_backward": False})
+
+BALL = wp.constant(int(newton.JointType.BALL))
+FREE = wp.constant(int(newton.JointType.FREE))
+DISTANCE = wp.constant(int(newton.JointType.DISTANCE))
+
+
+@wp.struct
+class Frame:
+    """A moving frame on the way through a joint."""
+
+    position: wp.vec3d
+    rotation: wp.quatd
+    velocity: wp.spatial_vectord
+    bias: wp.spatial_vectord  # velocity-product acceleration gathered so far
+
+
+@wp.func
+def is_free(kind: int):
+    """Free and distance joints move alike."""
+    return kind == FREE or kind == DISTANCE
+
+
+@wp.func
+def parent_anchor(frame: Frame, X_p: wp.transform):
+    """The frame of the joint's anchor on the parent; velocity and bias are those of the parent."""
+    out = Frame()
+    out.position = frame.position + wp.quat_rotate(frame.rotation, to_vec3d(wp.transform_get_translation(X_p)))
+    out.rotation = frame.rotation * to_quatd(wp.transform_get_rotation(X_p))
+    out.velocity = frame.velocity
+    out.bias = frame.bias
+    return out
+
+
+@wp.func
+def add_dof(m: Motion, dof: int, column: wp.spatial_vectord, carried_by: wp.spatial_vectord, frame: Frame):
+    """Record a column that moves with ``carried_by`` and let its dof act on the frame."""
+    rate = m.v0[dof]
+    m.column[dof] = column
+    frame.bias = frame.bias + cross_motion(carried_by, column) * rate
+    frame.velocity = frame.velocity + column * rate
+    return frame
+
+
+@wp.func
+def through_chain(m: Motion, joints: Joints, joint_q: wp.array[wp.float32], joint: int, dof: int, frame: Frame):
+    """Through prismatic, revolute, fixed and D6 joints: translations first, then carried rotations."""
+    q = joints.q_start[joint]
+    qd = joints.qd_start[joint]
+    linear_axes = joints.dof_dim[joint, 0]
+    for i in range(linear_axes + joints.dof_dim[joint, 1]):
+        local = wp.normalize(to_vec3d(joints.axis[qd + i]))
+        axis = wp.quat_rotate(frame.rotation, local)
+        value = wp.float64(joint_q[q + i])
+        carried_by = frame.velocity
+        if i < linear_axes:
+            frame = add_dof(m, dof + i, motion(wp.vec3d(), axis), carried_by, frame)
+            frame.position = frame.position + axis * value
+        else:
+            frame = add_dof(m, dof + i, rotation_about(axis, frame.position), carried_by, frame)
+            frame.rotation = frame.rotation * wp.quat_from_axis_angle(local, value)
+    return frame
+
+
+@wp.func
+def read_quaternion(joint_q: wp.array[wp.float32], start: int):
+    """Four coordinates as a unit quaternion."""
+    return to_quatd(wp.quat(joint_q[start], joint_q[start + 1], joint_q[start + 2], joint_q[start + 3]))
+
+
+@wp.func
+def through_ball(m: Motion, joints: Joints, joint_q: wp.array[wp.float32], joint: int, dof: int, frame: Frame):
+    """Through a ball joint, whose axes stay with the parent."""
+    parent = frame.velocity
+    axes = wp.quat_to_matrix(frame.rotation)
+    for i in range(3):
+        axis = wp.vec3d(axes[0, i], axes[1, i], axes[2, i])
+        frame = add_dof(m, dof + i, rotation_about(axis, frame.position), parent, frame)
+    frame.rotation = frame.rotation * read_quaternion(joint_q, joints.q_start[joint])
+    return frame
+
+
+@wp.func
+def through_free(
+    m: Motion, joints: Joints, joint_q: wp.array[wp.float32], joint: int, dof: int, frame: Frame, reference: wp.vec3d
+):
+    """Through a free joint; ``reference`` is the velocity's reference point in the child-anchor frame."""
+    q = joints.q_start[joint]
+    parent = frame.velocity
+    axes = wp.quat_to_matrix(frame.rotation)
+    offset = wp.vec3d(wp.float64(joint_q[q]), wp.float64(joint_q[q + 1]), wp.float64(joint_q[q + 2]))
+    anchor = frame.position + wp.quat_rotate(frame.rotation, offset)
+    frame.rotation = frame.rotation * read_quaternion(joint_q, q + 3)
+    pivot = anchor + wp.quat_rotate(frame.rotation, reference)
+    spin = wp.vec3d()
+    slide = wp.vec3d()
+    for i in range(3):
+        axis = wp.vec3d(axes[0, i], axes[1, i], axes[2, i])
+        spin = spin + axis * m.v0[dof + i]
+        slide = slide + axis * m.v0[dof + 3 + i]
+        frame = add_dof(m, dof + i, rotation_about(axis, pivot), parent, frame)
+    for i in range(3):
+        axis = wp.vec3d(axes[0, i], axes[1, i], axes[2, i])
+        frame = add_dof(m, dof + 3 + i, motion(wp.vec3d(), axis), parent, frame)
+    # The pivot of the rotations slides relative to the parent.
+    frame.bias = frame.bias + motion(wp.vec3d(), wp.cross(slide, spin))
+    frame.position = anchor
+    return frame

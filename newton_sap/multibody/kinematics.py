@@ -1,0 +1,122 @@
+"""Body poses, velocities, motion columns and velocity-product accelerations of every tree at the start of the step."""
+
+import warp as wp
+
+import newton
+
+from ..boundary.convention import Orders, free_velocity_from_joint_qd
+from ..workspace import Bodies, Joints, Motion, Tree
+from .joints import BALL, Frame, is_free, parent_anchor, read_quaternion, through_ball, through_chain, through_free
+from .spatial import inertia_about_origin, to_mat33d, to_quatd, to_vec3d, velocity_at
+
+wp.set_module_options({"enable_backward": False})
+
+KINEMATIC = wp.constant(int(newton.BodyFlags.KINEMATIC))
+
+
+@wp.func
+def child_anchor_inverse(X_c: wp.transform):
+    """Pose of the body in its joint's child-anchor frame, as (rotation, position of the body origin)."""
+    back = wp.quat_inverse(to_quatd(wp.transform_get_rotation(X_c)))
+    return back, -wp.quat_rotate(back, to_vec3d(wp.transform_get_translation(X_c)))
+
+
+@wp.func
+def through_joint(
+    m: Motion, joints: Joints, joint_q: wp.array[wp.float32], joint: int, dof: int, parent: Frame, com: wp.vec3d,
+    reference_is_com: int,
+):
+    """From the parent body to the child body; writes the joint's columns."""
+    kind = joints.type[joint]
+    back, origin = child_anchor_inverse(joints.X_c[joint])
+    frame = parent_anchor(parent, joints.X_p[joint])
+    if is_free(kind):
+        reference = origin
+        if reference_is_com == 1:
+            reference = origin + wp.quat_rotate(back, com)
+        frame = through_free(m, joints, joint_q, joint, dof, frame, reference)
+    elif kind == BALL:
+        frame = through_ball(m, joints, joint_q, joint, dof, frame)
+    else:
+        frame = through_chain(m, joints, joint_q, joint, dof, frame)
+    frame.position = frame.position + wp.quat_rotate(frame.rotation, origin)
+    frame.rotation = wp.normalize(frame.rotation * back)
+    return frame
+
+
+@wp.func
+def read_velocity(
+    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, joint_q: wp.array[wp.float32],
+    joint_qd: wp.array[wp.float32], link: int,
+):
+    """Take a joint's velocity over into solver order; only free joints change (see ``boundary.convention``)."""
+    joint = tree.link_joint[link]
+    first = tree.link_dof_start[link]
+    start = joints.qd_start[joint]
+    if is_free(joints.type[joint]):
+        back, _origin = child_anchor_inverse(joints.X_c[joint])
+        # r_OC in parent-anchor axes: child anchor orientation, then the body's in it.
+        turn = read_quaternion(joint_q, joints.q_start[joint] + 3) * back
+        r_OC = wp.quat_rotate(turn, to_vec3d(bodies.com[tree.link_body[link]]))
+        u = free_velocity_from_joint_qd(orders, joint_qd, start, r_OC)
+        for i in range(6):
+            m.v0[first + i] = u[i]
+    else:
+        for i in range(tree.link_dof_start[link + 1] - first):
+            m.v0[first + i] = wp.float64(joint_qd[start + i])
+
+
+@wp.func
+def place_link(
+    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, joint_q: wp.array[wp.float32],
+    joint_qd: wp.array[wp.float32], link: int,
+):
+    """Pose, velocity, bias and columns of one link, its parent being placed; returns its frame."""
+    read_velocity(tree, joints, bodies, m, orders, joint_q, joint_qd, link)
+    parent = Frame()
+    parent.rotation = wp.quat_identity(dtype=wp.float64)
+    above = tree.link_parent[link]
+    if above >= 0:
+        parent.position = m.position[above]
+        parent.rotation = m.rotation[above]
+        parent.velocity = m.velocity[above]
+        parent.bias = m.bias[above]
+    com = to_vec3d(bodies.com[tree.link_body[link]])
+    frame = through_joint(
+        m, joints, joint_q, tree.link_joint[link], tree.link_dof_start[link], parent, com, orders.reference_is_com
+    )
+    m.position[link] = frame.position
+    m.rotation[link] = frame.rotation
+    m.velocity[link] = frame.velocity
+    m.bias[link] = frame.bias
+    m.com[link] = frame.position + wp.quat_rotate(frame.rotation, com)
+    return frame
+
+
+@wp.func
+def lock_root(tree: Tree, bodies: Bodies, m: Motion, t: int):
+    """A kinematic root keeps the velocity the user gave it: its dofs are not unknowns."""
+    root = tree.tree_link_start[t]
+    m.locked[t] = 0
+    if (bodies.flags[tree.link_body[root]] & KINEMATIC) != 0:
+        m.locked[t] = tree.link_dof_start[root + 1] - tree.link_dof_start[root]
+
+
+@wp.kernel
+def kinematics(
+    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, joint_q: wp.array[wp.float32],
+    joint_qd: wp.array[wp.float32], body_q: wp.array[wp.transform],
+):
+    """X, V = sum_k S_k v_k, c = sum_k (dS_k/dt) v_k and inertia per link, root to leaves; also refreshes ``body_q``."""
+    t = wp.tid()
+    lock_root(tree, bodies, m, t)
+    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+        frame = place_link(tree, joints, bodies, m, orders, joint_q, joint_qd, link)
+        body = tree.link_body[link]
+        com = m.com[link]
+        mass = wp.float64(bodies.mass[body])
+        m.mass[link] = mass
+        m.moment[link] = mass * com
+        m.inertia[link] = inertia_about_origin(mass, com, frame.rotation, to_mat33d(bodies.inertia[body]))
+        body_q[body] = wp.transform(wp.vec3(frame.position), wp.quat(frame.rotation))
+        wp.atomic_max(m.group_speed, tree.tree_group[t], wp.length(velocity_at(frame.velocity, com)))

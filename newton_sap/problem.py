@@ -1,0 +1,287 @@
+"""The step's convex problem, group by group: which trees take part, their unknowns, the rows and contact Jacobians."""
+
+import warp as wp
+
+from .boundary.contacts import ContactLaw
+from .constraints.clamped_linear import regularization
+from .constraints.joint_rows import JointLaw, Targets, link_rows
+from .minimizer.lanes import sync
+from .multibody.spatial import to_mat33d, velocity_at
+from .workspace import ROWS_PER_DOF, Bodies, ContactPool, Joints, Motion, Problem, RowPool, Tree
+
+wp.set_module_options({"enable_backward": False})
+
+ROW_STRIDE = wp.constant(ROWS_PER_DOF)
+UNTOUCHED = wp.constant(-1)
+
+
+@wp.func
+def comes_before(pool: ContactPool, x: int, y: int):
+    """Order of contacts that does not depend on their arrival: shapes, then where they touch."""
+    if pool.shape_a[x] != pool.shape_a[y]:
+        return pool.shape_a[x] < pool.shape_a[y]
+    if pool.shape_b[x] != pool.shape_b[y]:
+        return pool.shape_b[x] < pool.shape_b[y]
+    p = pool.point_a[x]
+    q = pool.point_a[y]
+    for i in range(3):
+        if p[i] != q[i]:
+            return p[i] < q[i]
+    return pool.phi0[x] < pool.phi0[y]
+
+
+@wp.func
+def sift_down(pool: ContactPool, start: int, root: int, count: int):
+    """Restore the heap below ``root``."""
+    here = root
+    while 2 * here + 1 < count:
+        child = 2 * here + 1
+        if child + 1 < count and comes_before(pool, pool.order[start + child], pool.order[start + child + 1]):
+            child += 1
+        x = pool.order[start + here]
+        y = pool.order[start + child]
+        if comes_before(pool, x, y):
+            pool.order[start + here] = y
+            pool.order[start + child] = x
+            here = child
+        else:
+            here = count
+
+
+@wp.func
+def sort_contacts(pool: ContactPool, start: int, count: int):
+    """Heap sort of a group's list, unless it already is in order."""
+    sorted = int(1)
+    for i in range(1, count):
+        if comes_before(pool, pool.order[start + i], pool.order[start + i - 1]):
+            sorted = int(0)
+    if sorted == 1:
+        return
+    for up in range(count / 2):
+        sift_down(pool, start, count / 2 - 1 - up, count)
+    for up in range(count - 1):
+        last = count - 1 - up
+        x = pool.order[start]
+        pool.order[start] = pool.order[start + last]
+        pool.order[start + last] = x
+        sift_down(pool, start, 0, last)
+
+
+@wp.func
+def mark_tree(tree: Tree, problem: Problem, link: int):
+    """Note that a constraint touches the link's tree."""
+    if link >= 0:
+        problem.tree_start[tree.link_tree[link]] = 0
+
+
+@wp.func
+def gather_rows(
+    tree: Tree, joints: Joints, m: Motion, rows: RowPool, problem: Problem, law: JointLaw, targets: Targets,
+    joint_q: wp.array[wp.float32], g: int, dt: wp.float64,
+):
+    """All scalar rows of a group, dof after dof."""
+    start = ROW_STRIDE * tree.group_dof_start[g]
+    at = int(start)
+    for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
+        problem.tree_start[t] = UNTOUCHED
+        before = at
+        for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+            at = link_rows(tree, joints, m, rows, law, targets, joint_q, link, at, dt)
+        if at > before:
+            problem.tree_start[t] = 0
+    rows.count[g] = at - start
+
+
+@wp.func
+def number_unknowns(tree: Tree, m: Motion, problem: Problem, g: int):
+    """Number the free dofs of touched trees through; start from the old velocity."""
+    base = tree.group_dof_start[g]
+    n = int(0)
+    for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
+        first = tree.tree_dof_start[t]
+        size = tree.tree_dof_start[t + 1] - first
+        locked = m.locked[t]
+        if problem.tree_start[t] != UNTOUCHED:
+            problem.tree_start[t] = n
+            for i in range(locked, size):
+                u = base + n + i - locked
+                problem.dof[u] = first + i
+                problem.block[u] = n
+                problem.block_end[u] = n + size - locked
+                problem.first[u] = n
+                problem.A_row[u] = tree.tree_block_start[t] + i * size + locked
+                problem.v[u] = m.v0[first + i]
+                problem.v_star[u] = m.v_star[first + i]
+                problem.scale[u] = wp.float64(1.0) / wp.sqrt(m.A[tree.tree_block_start[t] + i * (size + 1)])
+                problem.row_start[u] = 0
+                problem.row_end[u] = 0
+            n += size - locked
+    problem.count[g] = n
+
+
+@wp.func
+def unknown_of(tree: Tree, m: Motion, problem: Problem, dof: int):
+    """Problem index of a free dof of a touched tree."""
+    t = tree.link_tree[tree.dof_link[dof]]
+    return problem.tree_start[t] + dof - tree.tree_dof_start[t] - m.locked[t]
+
+
+@wp.func
+def number_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, g: int):
+    """Point rows at unknowns and unknowns at their rows."""
+    start = ROW_STRIDE * tree.group_dof_start[g]
+    base = tree.group_dof_start[g]
+    for i in range(rows.count[g]):
+        u = unknown_of(tree, m, problem, rows.unknown[start + i])
+        rows.unknown[start + i] = u
+        if problem.row_end[base + u] == 0:
+            problem.row_start[base + u] = start + i
+        problem.row_end[base + u] = start + i + 1
+
+
+@wp.func
+def path_length(tree: Tree, link: int):
+    """Number of dofs from the root to a link; none for the world."""
+    n = int(0)
+    if link >= 0:
+        n = tree.path_start[link + 1] - tree.path_start[link]
+    return n
+
+
+@wp.func
+def shared_path(tree: Tree, a: int, b: int):
+    """Number of dofs that carry both links."""
+    n = int(0)
+    if a >= 0 and b >= 0 and tree.link_tree[a] == tree.link_tree[b]:
+        most = wp.min(path_length(tree, a), path_length(tree, b))
+        while n < most and tree.path_dof[tree.path_start[a] + n] == tree.path_dof[tree.path_start[b] + n]:
+            n += 1
+    return n
+
+
+@wp.func
+def add_column(tree: Tree, m: Motion, pool: ContactPool, problem: Problem, slot: int, n: int, dof: int, J: wp.vec3d):
+    """Append one unknown's column to a contact's Jacobian."""
+    pool.unknown[slot * pool.stride + n] = unknown_of(tree, m, problem, dof)
+    pool.J[slot * pool.stride + n] = J
+    return n + 1
+
+
+@wp.func
+def contact_jacobian(tree: Tree, m: Motion, pool: ContactPool, problem: Problem, slot: int, witness: int):
+    """Columns of d(v_B - v_A) for the unknowns that move the pair; dofs that carry both bodies cancel at one point."""
+    a = pool.link_a[slot]
+    b = pool.link_b[slot]
+    shared = shared_path(tree, a, b)
+    n = int(0)
+    if b >= 0:
+        for p in range(m.locked[tree.link_tree[b]], path_length(tree, b)):
+            dof = tree.path_dof[tree.path_start[b] + p]
+            J = velocity_at(m.column[dof], pool.point_b[slot])
+            if p < shared:
+                J = J - velocity_at(m.column[dof], pool.point_a[slot])
+            if p >= shared or witness == 1:
+                n = add_column(tree, m, pool, problem, slot, n, dof, J)
+    if a >= 0:
+        for p in range(wp.max(shared, m.locked[tree.link_tree[a]]), path_length(tree, a)):
+            dof = tree.path_dof[tree.path_start[a] + p]
+            n = add_column(tree, m, pool, problem, slot, n, dof, -velocity_at(m.column[dof], pool.point_a[slot]))
+    pool.support[slot] = n
+
+
+@wp.func
+def delassus_weight(problem: Problem, pool: ContactPool, slot: int, base: int):
+    """w = |J diag(A)^-1 J^T|_F / 3 [1/kg] (F 2.2)."""
+    W = wp.mat33d()
+    for s in range(pool.support[slot]):
+        J = pool.J[slot * pool.stride + s]
+        scale = problem.scale[base + pool.unknown[slot * pool.stride + s]]
+        W += wp.outer(J, J) * (scale * scale)
+    return wp.sqrt(wp.ddot(W, W)) / wp.float64(3.0)
+
+
+@wp.func
+def body_weight(tree: Tree, bodies: Bodies, m: Motion, link: int, point: wp.vec3d):
+    """Mean over three directions of 1/m + (r x e)^T I^-1 (r x e) of one body [1/kg]."""
+    w = wp.float64(0.0)
+    if link >= 0:
+        body = tree.link_body[link]
+        R = wp.quat_to_matrix(m.rotation[link])
+        inverse = R * wp.inverse(to_mat33d(bodies.inertia[body])) * wp.transpose(R)
+        lever = wp.skew(point - m.com[link])
+        w = wp.float64(1.0) / wp.float64(bodies.mass[body])
+        w += wp.trace(wp.transpose(lever) * inverse * lever) / wp.float64(3.0)
+    return w
+
+
+@wp.func
+def regularize_contact(
+    tree: Tree, bodies: Bodies, m: Motion, pool: ContactPool, problem: Problem, law: ContactLaw, slot: int, base: int,
+    dt: wp.float64,
+):
+    """R_n, R_t and v_hat of one contact (F 2.3)."""
+    w = delassus_weight(problem, pool, slot, base)
+    if law.body_inertia_weight == 1:
+        w = body_weight(tree, bodies, m, pool.link_a[slot], pool.point_a[slot])
+        w += body_weight(tree, bodies, m, pool.link_b[slot], pool.point_b[slot])
+    tau = pool.relaxation_time[slot]
+    pool.R_n[slot] = regularization(dt, pool.stiffness[slot], tau, w, law.beta)
+    pool.R_t[slot] = law.sigma * w
+    pool.v_hat[slot] = -pool.phi0[slot] / (dt + tau)
+
+
+@wp.func
+def couple_trees(pool: ContactPool, problem: Problem, slot: int, base: int):
+    """Widen the Hessian's skyline to what this contact couples."""
+    leftmost = problem.count.shape[0] + problem.dof.shape[0]
+    for s in range(pool.support[slot]):
+        leftmost = wp.min(leftmost, problem.block[base + pool.unknown[slot * pool.stride + s]])
+    for s in range(pool.support[slot]):
+        u = base + pool.unknown[slot * pool.stride + s]
+        wp.atomic_min(problem.first, u, leftmost)
+
+
+
+
+@wp.kernel
+def assemble_problem(
+    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, pool: ContactPool, rows: RowPool, problem: Problem,
+    joint_law: JointLaw, contact_law: ContactLaw, targets: Targets, joint_q: wp.array[wp.float32], dt: wp.float64,
+):
+    """One block per group: its lane 0 sorts and numbers, all lanes build contact Jacobians and regularisation."""
+    g, lane = wp.tid()
+    start = pool.group_start[g]
+    count = wp.min(pool.group_count[g], pool.order.shape[0] - start)
+    base = tree.group_dof_start[g]
+    if lane == 0:
+        sort_contacts(pool, start, count)
+        gather_rows(tree, joints, m, rows, problem, joint_law, targets, joint_q, g, dt)
+        for i in range(count):
+            mark_tree(tree, problem, pool.link_a[pool.order[start + i]])
+            mark_tree(tree, problem, pool.link_b[pool.order[start + i]])
+        number_unknowns(tree, m, problem, g)
+        number_rows(tree, m, rows, problem, g)
+    sync()
+    for i in range(lane, count, wp.block_dim()):
+        slot = pool.order[start + i]
+        contact_jacobian(tree, m, pool, problem, slot, contact_law.witness_points)
+        regularize_contact(tree, bodies, m, pool, problem, contact_law, slot, base, dt)
+        couple_trees(pool, problem, slot, base)
+    for i in range(lane, problem.count[g], wp.block_dim()):
+        start_from_v0(m, problem, base, i)
+
+
+@wp.func
+def start_from_v0(m: Motion, problem: Problem, base: int, i: int):
+    """excess = A (v0 - v_star) and momentum = A v0 for one unknown."""
+    u = base + i
+    block = problem.block[u]
+    excess = wp.float64(0.0)
+    momentum = wp.float64(0.0)
+    for j in range(problem.block_end[u] - block):
+        a = m.A[problem.A_row[u] + j]
+        v = problem.v[base + block + j]
+        excess += a * (v - problem.v_star[base + block + j])
+        momentum += a * v
+    problem.excess[u] = excess
+    problem.momentum[u] = momentum

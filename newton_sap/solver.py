@@ -1,0 +1,417 @@
+"""SolverSAP: Newton's solver contract on top of the SAP stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import warp as wp
+
+import newton
+
+from .boundary import bundles, output
+from .boundary.contacts import ContactRows, collect_contacts, list_contacts
+from .boundary.convention import Orders, SapControl, SapState, orders_of
+from .boundary.topology import build_topology
+from .boundary.validation import require_arrays, validate_dt, validate_model, validate_topology
+from .config import resolve_options
+from .constraints.joint_rows import Targets
+from .constraints.laws import contact_law
+from .diagnostics import SolverReport, clear_stats, read_report
+from .inspection import Inspection, read_inspection
+from .minimizer.newton import minimize_kernel
+from .multibody.free_motion import Efforts, free_motion
+from .multibody.integration import UPDATES, integrate
+from .multibody.kinematics import kinematics
+from .problem import assemble_problem
+from .workspace import ROWS_PER_DOF, Motion, Problem, RowPool, Stats, allocate, allocate_contacts
+
+BLOCK_DIM = 32
+"""Lanes that share one solve group on CUDA; a CPU block has one."""
+
+
+@dataclass
+class Frame:
+    """What one call of ``step`` works on."""
+
+    state_in: newton.State
+    state_out: newton.State
+    rows: ContactRows | None
+    orders: Orders
+    efforts: Efforts
+    targets: Targets
+    dt: float
+
+
+class SolverSAP(newton.solvers.SolverBase):
+    """Articulated rigid bodies with frictional contact by the semi-analytic primal (SAP) method.
+
+    Each step minimises one strictly convex cost, so it has exactly one answer and always finds it. Collision
+    detection stays outside: run a ``newton.CollisionPipeline`` and hand its contacts to :meth:`step`.
+
+    Simulated: prismatic, revolute, ball, fixed, free, distance (as free) and D6 joints in trees of any shape, any
+    number of worlds of any size, kinematic root bodies, contact with friction, joint limits, drives, dry friction,
+    velocity limits, armature, damping and springs. Anything else raises at construction.
+
+    Model arrays are read live: values may change between steps, also between replays of a captured graph.
+
+    Args:
+        model: The model to simulate.
+        preset: ``"approx32"``, ``"approx64"`` or ``"drake"``; see ``newton_sap.PRESETS``. Explicit keywords win.
+        contact_model: See :class:`newton_sap.SAPOptions` for this and every other keyword; None keeps the preset's
+            or the default value.
+
+    Raises:
+        ValueError: Bad option values, or a model whose values make no sense.
+        NotImplementedError: A joint or feature of the model that is not simulated.
+    """
+
+    SUPPORTED_OBSERVABLES: ClassVar[frozenset[str]] = frozenset(
+        {
+            newton.solvers.SolverBase.ObservableKind.CONTACT_F,
+            newton.solvers.SolverBase.ObservableKind.BODY_QDD,
+            newton.solvers.SolverBase.ObservableKind.BODY_PARENT_F,
+        }
+    )
+
+    def __init__(
+        self,
+        model: newton.Model,
+        *,
+        preset: str | None = None,
+        contact_model: str | None = None,
+        precision: str | None = None,
+        contact_weight: str | None = None,
+        contact_point: str | None = None,
+        position_update: str | None = None,
+        material_rule: str | None = None,
+        dissipation_ahead_of_touch: bool | None = None,
+        near_rigid_contact: float | None = None,
+        near_rigid_joint: float | None = None,
+        friction_regularization: float | None = None,
+        max_iterations: int | None = None,
+        optimality_abs: float | None = None,
+        optimality_rel: float | None = None,
+        cost_abs: float | None = None,
+        cost_rel: float | None = None,
+        line_search_max_iterations: int | None = None,
+        line_search_tolerance: float | None = None,
+        max_contacts: int | None = None,
+    ):
+        given = {name: value for name, value in locals().items() if name not in ("self", "model", "preset", "__class__")}
+        self.options = resolve_options(preset, given)
+        super().__init__(model)
+        validate_model(model)
+        self.topology = build_topology(model)
+        validate_topology(model, self.topology)
+        self._allocate()
+        self._read_model()
+        self._load_kernels()
+
+    # The step ---------------------------------------------------------------------------------------------------
+
+    def step(
+        self,
+        state_in: newton.State | SapState,
+        state_out: newton.State | SapState,
+        control: newton.Control | SapControl | None,
+        contacts: newton.Contacts | None,
+        dt: float,
+        *,
+        observables: newton.solvers.SolverBase.Observables | None = None,
+    ) -> None:
+        """Advance the model by ``dt`` seconds.
+
+        Reads ``joint_q`` and ``joint_qd`` of ``state_in`` (and refreshes its ``body_q``); writes all of ``joint_q``,
+        ``joint_qd``, ``body_q`` and ``body_qd`` of ``state_out``, which may be ``state_in``.
+
+        Args:
+            state_in: State at the start of the step.
+            state_out: State at its end.
+            control: Joint forces and drive targets; None uses the model's own.
+            contacts: Contacts of a collision pipeline; None means no contact.
+            dt: Step length [s].
+            observables: Container made by ``solver.observables(...)``, filled in place.
+
+        Raises:
+            ValueError: ``dt`` not positive, or a state, control or contacts of another model or device.
+            RuntimeError: More contact capacity is needed while a graph is being captured.
+        """
+        self.validate_observables(observables, contacts)
+        frame = self._open_frame(state_in, state_out, control, contacts, dt)
+        self._move_bodies(frame)
+        self._move_freely(frame)
+        self._prepare_contacts(frame)
+        self._assemble(frame)
+        self._minimize(frame)
+        self._integrate(frame)
+        self._publish(frame)
+        self._observe(frame, contacts, observables)
+
+    def _open_frame(self, state_in, state_out, control, contacts, dt) -> Frame:
+        """Check the caller's objects and bundle what the stages read."""
+        if control is None:
+            control = self.model.control(clone_variables=False)
+        dt = validate_dt(dt)
+        model, device = self.model, self.device
+        bodies = {"body_q": model.body_count, "body_qd": model.body_count}
+        joints = {"joint_q": model.joint_coord_count, "joint_qd": model.joint_dof_count}
+        require_arrays("state", state_in, {**joints, **bodies, "body_f": model.body_count}, device, optional=("body_f",))
+        if state_out is not state_in:
+            require_arrays("state", state_out, {**joints, **bodies}, device)
+        dofs = {"joint_f": model.joint_dof_count, "joint_target_qd": model.joint_dof_count}
+        dofs["joint_target_q"] = model.joint_coord_count
+        require_arrays("control", control, dofs, device, optional=tuple(dofs))
+        reference_is_com = self.options.position_update == "symplectic"
+        return Frame(
+            state_in=state_in,
+            state_out=state_out,
+            rows=self._open_contacts(contacts),
+            orders=orders_of(state_in, state_out, control, reference_is_com),
+            efforts=bundles.efforts(model, state_in, control),
+            targets=bundles.targets(model, control),
+            dt=dt,
+        )
+
+    def _open_contacts(self, contacts) -> ContactRows | None:
+        """Bundle Newton's contact arrays; make room for all of them."""
+        if contacts is None or contacts.rigid_contact_max == 0:
+            return None
+        self._require_unreduced_contacts(contacts)
+        if contacts is not self._contacts_seen:
+            if contacts.device != self.device:
+                raise ValueError(f"contacts live on {contacts.device}, the solver's model on {self.device}; use one device")
+            self._reserve_contacts(contacts.rigid_contact_max)
+            self._contacts_seen = contacts
+            self._contact_rows = bundles.contact_rows(contacts)
+        return self._contact_rows
+
+    def _move_bodies(self, frame: Frame) -> None:
+        """Public velocity to sap velocity, and poses, velocities and motion columns."""
+        self.motion.group_speed.zero_()
+        inputs = [self.tree, self.joints, self.bodies, self.motion, frame.orders]
+        self._launch(kinematics, self.topology.tree_count, inputs + [*_joint_state(frame.state_in), frame.state_in.body_q])
+
+    def _move_freely(self, frame: Frame) -> None:
+        """A, r and v_star."""
+        inputs = [self.tree, self.joints, self.bodies, self.motion, frame.orders, frame.efforts]
+        self._launch(free_motion, self.topology.tree_count, [*inputs, frame.state_in.joint_q, frame.dt])
+
+    def _prepare_contacts(self, frame: Frame) -> None:
+        """Fill the contact pool and list its slots by group."""
+        self.pool.total.zero_()
+        self.pool.group_count.zero_()
+        if frame.rows is None:
+            return
+        inputs = [self.tree, self.bodies, self.shapes, self.motion, self.pool, frame.rows, self._contact_law]
+        inputs += [frame.state_in.body_q, frame.state_in.body_qd, frame.dt, self._threads]
+        self._launch(collect_contacts, self._threads, inputs)
+        wp.utils.array_scan(self.pool.group_count, self.pool.group_start, inclusive=False)
+        self._launch(list_contacts, self._threads, [self.pool, frame.rows, self.stats.dropped, self._threads])
+
+    def _assemble(self, frame: Frame) -> None:
+        """Rows, unknowns, contact Jacobians and regularisation of every group."""
+        inputs = [self.tree, self.joints, self.bodies, self.motion, self.pool, self.row_pool, self.problem]
+        inputs += [self._joint_law, self._contact_law, frame.targets, frame.state_in.joint_q, frame.dt]
+        self._launch_groups(assemble_problem, inputs)
+
+    def _minimize(self, frame: Frame) -> None:
+        """The velocity at the end of the step."""
+        inputs = [self.tree, self.motion, self.pool, self.row_pool, self.problem, self.stats]
+        self._launch_groups(self._minimize_kernel, [*inputs, self._tolerances, self.hessian])
+
+    def _integrate(self, frame: Frame) -> None:
+        """Coordinates at the end of the step, and the velocity in the caller's order."""
+        inputs = [self.tree, self.joints, self.bodies, self.motion, frame.orders]
+        inputs += [*_joint_state(frame.state_in), *_joint_state(frame.state_out)]
+        self._launch(integrate, self.topology.tree_count, [*inputs, UPDATES[self.options.position_update], frame.dt])
+
+    def _publish(self, frame: Frame) -> None:
+        """Body states of the new joint state."""
+        before, after = frame.state_in, frame.state_out
+        bodies_before, bodies_after = (before.body_q, before.body_qd), (after.body_q, after.body_qd)
+        if before is not after and self.topology.link_count < self.model.body_count:
+            inputs = [self.tree, *bodies_before, *bodies_after]
+            self._launch(output.keep_loose_bodies, self.model.body_count, inputs)
+        orders = Orders()
+        orders.qd_in = frame.orders.qd_out
+        orders.reference_is_com = frame.orders.reference_is_com
+        inputs = [self.tree, self.joints, self.bodies, self.arrived, orders, *_joint_state(after), *bodies_after]
+        self._launch(output.publish_bodies, self.topology.tree_count, inputs)
+
+    def _observe(self, frame: Frame, contacts, observables) -> None:
+        """Fill the observables asked for, and the older extended attributes of states and contacts."""
+        state = frame.state_out
+        kinds = self.ObservableKind
+        self._contact_dt = frame.dt
+        for out in _targets(observables, kinds.CONTACT_F, "contact_f", contacts, "force"):
+            self._write_contact_forces(out)
+        for out in _targets(observables, kinds.BODY_QDD, "body_qdd", state, "body_qdd"):
+            self._launch(output.observe_accelerations, self.topology.link_count, [self.tree, self.motion, self.arrived, frame.dt, out])
+        for out in _targets(observables, kinds.BODY_PARENT_F, "body_parent_f", state, "body_parent_f"):
+            inputs = [self.tree, self.bodies, self.motion, self.arrived, self.pool, frame.dt, out]
+            self._launch(output.observe_parent_wrenches, self.topology.tree_count, inputs)
+
+    # The rest of the contract -----------------------------------------------------------------------------------
+
+    def reset(self, state, world_mask=None, flags=None) -> None:
+        """Forget the counters of the chosen worlds; the state itself is left alone.
+
+        SAP keeps nothing else from step to step: every solve starts from the state's own velocity.
+
+        Args:
+            state: Unused; the caller authors it.
+            world_mask: (world_count + 1,) bool, the last entry for global entities; None chooses all.
+            flags: Unused.
+        """
+        mask = self._normalize_reset_world_mask(world_mask)
+        mask = self._no_mask if mask is None else mask
+        self._launch(clear_stats, self.topology.group_count, [self.stats, self._group_world, mask])
+
+    def notify_model_changed(self, flags: newton.ModelFlags | int) -> None:
+        """Take note of changed model arrays.
+
+        Values are read live and need no notice; only arrays that were *replaced* by other arrays do.
+        """
+        self._read_model()
+
+    def update_contacts(self, contacts: newton.Contacts, state: newton.State | None = None) -> None:
+        """Write the last step's contact forces to ``contacts.force``; request the ``contact_f`` observable instead."""
+        if contacts.force is None:
+            raise ValueError("contacts.force is not allocated; request the contact_f observable of solver.observables()")
+        self._write_contact_forces(contacts.force)
+
+    @classmethod
+    def register_custom_attributes(cls, builder: newton.ModelBuilder) -> None:
+        """Add ``sap:relaxation_time`` [s] per shape; negative (the default) means ``kd / ke``."""
+        builder.add_custom_attribute(
+            newton.ModelBuilder.CustomAttribute(
+                name="relaxation_time",
+                namespace="sap",
+                dtype=wp.float32,
+                frequency=newton.Model.AttributeFrequency.SHAPE,
+                assignment=newton.Model.AttributeAssignment.MODEL,
+                default=-1.0,
+            )
+        )
+
+    # What the user may ask --------------------------------------------------------------------------------------
+
+    def report(self) -> SolverReport:
+        """Iterations, residuals, contacts and failures per world; synchronises with the device."""
+        return read_report(self.stats, self.topology.group_world, self.pool.row.shape[0])
+
+    def inspect(self) -> Inspection:
+        """Velocities and mass matrix of the last step in float64, for debugging; synchronises with the device."""
+        return read_inspection(self.topology, self.motion)
+
+    def state(self) -> SapState:
+        """Return a new state in public order, at the model's initial coordinates."""
+        state = self.model.state()
+        return SapState(
+            state.joint_q, state.joint_qd, state.body_q, state.body_qd, state.body_f,
+            joint_qd_order="public", body_f_order="public",
+        )  # fmt: skip
+
+    def control(self) -> SapControl:
+        """Return a new control in public order."""
+        control = self.model.control()
+        return SapControl(control.joint_f, control.joint_target_q, control.joint_target_qd, joint_f_order="public")
+
+    # Construction -----------------------------------------------------------------------------------------------
+
+    def _allocate(self) -> None:
+        """Make every array that a step uses."""
+        size, device = self.topology, self.device
+        counts = {"*": size.dof_count, "locked": size.tree_count, "group_speed": size.group_count}
+        links = ("position", "rotation", "com", "velocity", "bias", "mass", "moment", "inertia", "momentum")
+        counts |= dict.fromkeys(links, size.link_count)
+        counts |= dict.fromkeys(("A", "factor"), size.block_size)
+        self.tree = size.to_device(device)
+        self.motion = allocate(Motion, counts, device)
+        small = dict.fromkeys(("mass", "moment", "inertia", "A", "factor", "r", "v_star", "v"), 0)
+        self.arrived = allocate(Motion, counts | small, device)
+        rows = ROWS_PER_DOF * size.dof_count
+        self.row_pool = allocate(RowPool, {"*": rows, "count": size.group_count}, device)
+        self.problem = allocate(
+            Problem, {"*": size.dof_count, "count": size.group_count, "tree_start": size.tree_count}, device
+        )
+        self.stats = allocate(Stats, {"*": size.group_count, "dropped": 1}, device)
+        scalar = wp.float64 if self.options.precision == "float64" else wp.float32
+        self.hessian = wp.zeros(size.hessian_size, dtype=scalar, device=device)
+        self._group_world = wp.array(size.group_world, dtype=wp.int32, device=device)
+        self._no_mask = wp.zeros(0, dtype=wp.bool, device=device)
+        self._contacts_seen = None
+        self._contact_dt = 1.0
+        self.pool = allocate_contacts(self._contact_capacity(), size.group_count, size.contact_stride, device)
+        # CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping.
+        self._threads = 1 if device.is_cpu else min(max(self.pool.row.shape[0], 1), 65536)
+
+    def _contact_capacity(self) -> int:
+        """How many contacts to make room for before any ``Contacts`` has been seen."""
+        if self.options.max_contacts is not None:
+            return self.options.max_contacts
+        if self.model.shape_count == 0:
+            return 0
+        if self.model.rigid_contact_max is not None:
+            return int(self.model.rigid_contact_max)
+        return int(newton.CollisionPipeline(self.model, publish_capacity=False).rigid_contact_max)
+
+    def _reserve_contacts(self, capacity: int) -> None:
+        """Grow the contact pool to a larger ``Contacts``, unless the user fixed the capacity."""
+        if capacity <= self.pool.row.shape[0] or self.options.max_contacts is not None:
+            return
+        if self.device.is_capturing:
+            raise RuntimeError(
+                f"the contacts have room for {capacity}, the solver for {self.pool.row.shape[0]}, and arrays cannot grow "
+                f"while a graph is captured; pass max_contacts={capacity} to SolverSAP, or step once before capturing"
+            )
+        size = self.topology
+        self.pool = allocate_contacts(capacity, size.group_count, size.contact_stride, self.device)
+
+    def _read_model(self) -> None:
+        """Point the bundles at the model's current arrays."""
+        self.joints = bundles.joints(self.model)
+        self.bodies = bundles.bodies(self.model)
+        self.shapes = bundles.shapes(self.model)
+
+    def _load_kernels(self) -> None:
+        """Compile what a step launches, so that its first call may be captured."""
+        self._contact_law = bundles.contact_law(self.options)
+        self._joint_law = bundles.joint_law(self.options)
+        self._tolerances = bundles.tolerances(self.options)
+        self._minimize_kernel = minimize_kernel(contact_law(self.options.contact_model), self.hessian.dtype)
+        for kernel in (kinematics, free_motion, integrate, output.publish_bodies, clear_stats):
+            wp.load_module(kernel.module, device=self.device)
+        for kernel in (collect_contacts, assemble_problem, self._minimize_kernel):
+            wp.load_module(kernel.module, device=self.device, block_dim=BLOCK_DIM)
+
+    def _launch(self, kernel, dim: int, inputs: list) -> None:
+        if dim:
+            wp.launch(kernel, dim=dim, inputs=inputs, device=self.device)
+
+    def _launch_groups(self, kernel, inputs: list) -> None:
+        if self.topology.dof_count:
+            wp.launch_tiled(
+                kernel, dim=[self.topology.group_count], inputs=inputs, block_dim=BLOCK_DIM, device=self.device
+            )
+
+    def _write_contact_forces(self, out: wp.array) -> None:
+        out.zero_()
+        inputs = [self.tree, self.shapes, self.motion, self.pool, self._contact_dt, self._threads, out]
+        self._launch(output.observe_contact_forces, self._threads, inputs)
+
+
+def _joint_state(state) -> list[wp.array]:
+    return [state.joint_q, state.joint_qd]
+
+
+def _targets(observables, kind: str, field: str, legacy, attribute: str) -> list[wp.array]:
+    """Arrays that want an observable: the container's, and a legacy attribute someone allocated."""
+    out = []
+    if observables is not None and observables.is_requested(kind):
+        out.append(getattr(observables, field))
+    older = getattr(legacy, attribute, None)
+    if older is not None:
+        out.append(older)
+    return out

@@ -1,0 +1,226 @@
+"""The bundles of arrays that kernels share, and their allocation.
+
+Lengths: ``G`` solve groups, ``T`` trees, ``L`` links, ``D`` dofs, ``C`` contact slots. A *solve group* is a set of
+trees minimised together (one world), a *tree* is a root joint with everything below it, a *link* is one tree joint
+with the body it moves. Groups, trees, links and dofs are contiguous: the links of a tree lie between two entries of
+``tree_link_start``, and so on. Spatial vectors are angular first, in world axes, about the world origin.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+ROWS_PER_DOF = 6
+"""Scalar rows one dof can carry: two position limits, drive, dry friction, two velocity limits."""
+
+
+@wp.struct
+class Tree:
+    """Who hangs on whom; constant after construction (int32)."""
+
+    tree_link_start: wp.array[wp.int32]  # (T + 1,)
+    tree_dof_start: wp.array[wp.int32]  # (T + 1,)
+    tree_block_start: wp.array[wp.int32]  # (T + 1,) first entry of the tree's dense block in A
+    tree_group: wp.array[wp.int32]  # (T,)
+    group_tree_start: wp.array[wp.int32]  # (G + 1,)
+    group_dof_start: wp.array[wp.int32]  # (G + 1,)
+    group_hessian_start: wp.array[wp.int64]  # (G + 1,)
+    link_joint: wp.array[wp.int32]  # (L,) Newton joint
+    link_body: wp.array[wp.int32]  # (L,) Newton body
+    link_parent: wp.array[wp.int32]  # (L,) link, -1 for the world
+    link_tree: wp.array[wp.int32]  # (L,)
+    link_dof_start: wp.array[wp.int32]  # (L + 1,)
+    path_start: wp.array[wp.int32]  # (L + 1,)
+    path_dof: wp.array[wp.int32]  # dofs from the root to each link, that link's own included
+    dof_link: wp.array[wp.int32]  # (D,)
+    dof_public: wp.array[wp.int32]  # (D,) index in Newton's joint_qd
+    dof_coord: wp.array[wp.int32]  # (D,) index in Newton's joint_q, -1 where the coordinate is a quaternion
+    body_link: wp.array[wp.int32]  # (bodies,) -1 for a body no joint moves
+
+
+@wp.struct
+class Joints:
+    """Newton's joint arrays, read live."""
+
+    type: wp.array[wp.int32]
+    q_start: wp.array[wp.int32]
+    qd_start: wp.array[wp.int32]
+    dof_dim: wp.array2d[wp.int32]
+    X_p: wp.array[wp.transform]
+    X_c: wp.array[wp.transform]
+    axis: wp.array[wp.vec3]
+    armature: wp.array[wp.float32]
+    damping: wp.array[wp.float32]
+    friction: wp.array[wp.float32]
+    stiffness: wp.array[wp.float32]
+    rest_q: wp.array[wp.float32]
+    limit_lower: wp.array[wp.float32]
+    limit_upper: wp.array[wp.float32]
+    limit_ke: wp.array[wp.float32]
+    limit_kd: wp.array[wp.float32]
+    velocity_limit: wp.array[wp.float32]
+    effort_limit: wp.array[wp.float32]
+    target_mode: wp.array[wp.int32]
+    target_ke: wp.array[wp.float32]
+    target_kd: wp.array[wp.float32]
+
+
+@wp.struct
+class Bodies:
+    """Newton's body arrays and gravity, read live."""
+
+    mass: wp.array[wp.float32]
+    inertia: wp.array[wp.mat33]
+    com: wp.array[wp.vec3]
+    flags: wp.array[wp.int32]
+    world: wp.array[wp.int32]
+    gravity: wp.array[wp.vec3]
+
+
+@wp.struct
+class Shapes:
+    """Newton's shape materials, read live."""
+
+    body: wp.array[wp.int32]
+    ke: wp.array[wp.float32]
+    kd: wp.array[wp.float32]
+    mu: wp.array[wp.float32]
+    relaxation_time: wp.array[wp.float32]  # sap:relaxation_time, negative where kd / ke applies
+
+
+@wp.struct
+class Motion:
+    """Kinematics and free motion of the current step (float64)."""
+
+    position: wp.array[wp.vec3d]  # (L,) body origin [m]
+    rotation: wp.array[wp.quatd]  # (L,) body orientation
+    com: wp.array[wp.vec3d]  # (L,) centre of mass [m]
+    velocity: wp.array[wp.spatial_vectord]  # (L,) at v0
+    bias: wp.array[wp.spatial_vectord]  # (L,) acceleration at qdd = 0, gravity apart
+    column: wp.array[wp.spatial_vectord]  # (D,) motion subspace: d(velocity)/d(v)
+    mass: wp.array[wp.float64]  # (L,) of the subtree [kg]
+    moment: wp.array[wp.vec3d]  # (L,) first moment of the subtree [kg m]
+    inertia: wp.array[wp.mat33d]  # (L,) of the subtree about the world origin [kg m^2]
+    momentum: wp.array[wp.spatial_vectord]  # (L,) momentum after free motion of the subtree [N s]
+    A: wp.array[wp.float64]  # one dense block per tree: M + dt D + dt^2 K
+    factor: wp.array[wp.float64]  # Cholesky factor of the free part of each block
+    r: wp.array[wp.float64]  # (D,) A v_star
+    v0: wp.array[wp.float64]  # (D,)
+    v_star: wp.array[wp.float64]  # (D,)
+    v: wp.array[wp.float64]  # (D,)
+    locked: wp.array[wp.int32]  # (T,) leading dofs of the tree whose velocity is prescribed
+    group_speed: wp.array[wp.float64]  # (G,) fastest centre of mass [m/s]
+
+
+@wp.struct
+class ContactPool:
+    """Contacts that may act in this step, one slot each; a group's slots are listed in ``order``."""
+
+    total: wp.array[wp.int32]  # (1,) slots asked for, may exceed the capacity
+    group_count: wp.array[wp.int32]  # (G,)
+    group_start: wp.array[wp.int32]  # (G,)
+    order: wp.array[wp.int32]  # (C,) slots by group, sorted by shapes and point
+    group: wp.array[wp.int32]  # (C,)
+    rank: wp.array[wp.int32]  # (C,) arrival within the group
+    row: wp.array[wp.int32]  # (C,) row in Newton's Contacts
+    shape_a: wp.array[wp.int32]  # (C,)
+    shape_b: wp.array[wp.int32]  # (C,)
+    link_a: wp.array[wp.int32]  # (C,) -1 without unknown dofs
+    link_b: wp.array[wp.int32]  # (C,)
+    normal: wp.array[wp.vec3d]  # (C,) from A to B
+    point_a: wp.array[wp.vec3d]  # (C,) where A's velocity counts [m]
+    point_b: wp.array[wp.vec3d]  # (C,) where B's velocity counts [m]
+    bias: wp.array[wp.vec3d]  # (C,) velocity that no unknown causes [m/s]
+    phi0: wp.array[wp.float64]  # (C,) signed distance [m]
+    stiffness: wp.array[wp.float64]  # (C,) [N/m]
+    relaxation_time: wp.array[wp.float64]  # (C,) [s]
+    mu: wp.array[wp.float64]  # (C,)
+    R_t: wp.array[wp.float64]  # (C,) tangential regularisation [1/kg]
+    R_n: wp.array[wp.float64]  # (C,) normal regularisation [1/kg]
+    v_hat: wp.array[wp.float64]  # (C,) stabilising normal velocity [m/s]
+    vc: wp.array[wp.vec3d]  # (C,) velocity of B relative to A [m/s]
+    dvc: wp.array[wp.vec3d]  # (C,) its change along the search direction
+    gamma: wp.array[wp.vec3d]  # (C,) impulse on B [N s]
+    G: wp.array[wp.mat33d]  # (C,) -d(gamma)/d(vc) [kg]
+    support: wp.array[wp.int32]  # (C,) number of unknowns that move the pair
+    unknown: wp.array[wp.int32]  # (C * stride,) those unknowns, as problem indices
+    J: wp.array[wp.vec3d]  # (C * stride,) d(vc)/d(unknown)
+    stride: int
+
+
+@wp.struct
+class RowPool:
+    """Scalar clamped-linear rows ``gamma = clamp((v_hat - sign v) / R, lower, upper)``, group after group."""
+
+    count: wp.array[wp.int32]  # (G,)
+    unknown: wp.array[wp.int32]  # problem index
+    sign: wp.array[wp.float64]
+    v_hat: wp.array[wp.float64]
+    R: wp.array[wp.float64]
+    lower: wp.array[wp.float64]
+    upper: wp.array[wp.float64]
+    vc: wp.array[wp.float64]
+    dvc: wp.array[wp.float64]
+    gamma: wp.array[wp.float64]
+    G: wp.array[wp.float64]
+
+
+@wp.struct
+class Problem:
+    """The unknowns of each group: the free dofs of the trees that some constraint touches."""
+
+    count: wp.array[wp.int32]  # (G,) unknowns
+    tree_start: wp.array[wp.int32]  # (T,) first unknown of the tree, -1 where no constraint touches it
+    dof: wp.array[wp.int32]  # (D,) dof of each unknown
+    block: wp.array[wp.int32]  # (D,) first unknown of the same tree
+    block_end: wp.array[wp.int32]  # (D,) one past its last
+    A_row: wp.array[wp.int32]  # (D,) entry of A in this unknown's row and its block's first column
+    first: wp.array[wp.int32]  # (D,) leftmost non-zero of this unknown's Hessian row
+    row_start: wp.array[wp.int32]  # (D,) this unknown's rows
+    row_end: wp.array[wp.int32]  # (D,)
+    v: wp.array[wp.float64]  # (D,)
+    v_star: wp.array[wp.float64]  # (D,)
+    scale: wp.array[wp.float64]  # (D,) A_ii^(-1/2)
+    momentum: wp.array[wp.float64]  # (D,) A v
+    excess: wp.array[wp.float64]  # (D,) A (v - v_star)
+    impulse: wp.array[wp.float64]  # (D,) J' gamma
+    dv: wp.array[wp.float64]  # (D,) search direction
+    dp: wp.array[wp.float64]  # (D,) A dv
+
+
+@wp.struct
+class Stats:
+    """What the minimiser did, per group; the last block accumulates over steps."""
+
+    iterations: wp.array[wp.int32]
+    line_search: wp.array[wp.int32]
+    reason: wp.array[wp.int32]
+    residual: wp.array[wp.float64]
+    scale: wp.array[wp.float64]
+    cost: wp.array[wp.float64]
+    contacts: wp.array[wp.int32]
+    penetration: wp.array[wp.float64]
+    iterations_max: wp.array[wp.int32]
+    contacts_peak: wp.array[wp.int32]
+    unconverged_steps: wp.array[wp.int32]
+    non_finite_steps: wp.array[wp.int32]
+    steps: wp.array[wp.int32]
+    dropped: wp.array[wp.int32]  # (1,) contacts beyond a capacity, summed over steps
+
+
+def allocate(struct_type, sizes: dict[str, int], device, **values):
+    """Return a struct whose arrays are zero and have the given lengths; ``values`` sets the rest."""
+    bundle = struct_type()
+    for name, variable in struct_type.vars.items():
+        if name in values:
+            setattr(bundle, name, values[name])
+        elif hasattr(variable.type, "dtype"):  # an array annotation, not a scalar
+            setattr(bundle, name, wp.zeros(sizes.get(name, sizes["*"]), dtype=variable.type.dtype, device=device))
+    return bundle
+
+
+def allocate_contacts(capacity: int, groups: int, stride: int, device) -> ContactPool:
+    """Return a contact pool of ``capacity`` slots whose pairs have at most ``stride`` unknowns."""
+    sizes = {"*": capacity, "total": 1, "group_count": groups, "group_start": groups}
+    sizes |= {"unknown": capacity * stride, "J": capacity * stride}
+    return allocate(ContactPool, sizes, device, stride=stride)
