@@ -145,6 +145,25 @@ def test_newtons_own_state_is_public():
         np.testing.assert_array_equal(getattr(ours_out, name).numpy(), getattr(out, name).numpy(), err_msg=name)
 
 
+@pytest.mark.parametrize("position_update", ["symplectic", "sap_euler"])
+def test_kinetic_energy_is_the_same_inside(position_update):
+    """v0' A v0 / 2 inside is m |v_C|^2 / 2 + omega' I omega / 2 outside, whatever the reference point."""
+    model, solver = stone(position_update)
+    state, rotation = model.state(), Rotation.from_rotvec([0.4, -1.1, 0.7])
+    put(state.joint_q, [0.0, 0.5, 1.0, *rotation.as_quat()])
+    put(state.joint_qd, TWIST)
+    solver.step(state, model.state(), None, None, 0.01)
+    inside = solver.inspect()
+    in_body = rotation.inv().apply(TWIST[3:])
+    energy = 0.5 * 2.0 * TWIST[:3] @ TWIST[:3] + 0.5 * in_body @ model.body_inertia.numpy()[0] @ in_body
+    assert 0.5 * inside.v0 @ inside.A @ inside.v0 == pytest.approx(energy, rel=1e-6)
+    assert inside.A.dtype == inside.v0.dtype == np.float64
+    np.testing.assert_allclose(inside.A, inside.A.T, atol=1e-12)
+    if position_update == "sap_euler":
+        expected = convention.velocity_to_sap(TWIST, rotation.apply(COM))
+        np.testing.assert_allclose(inside.v0, expected, atol=1e-6)
+
+
 def test_default_orders():
     """Raw dataclasses are in sap order, what the solver hands out is public."""
     _, solver = stone()
