@@ -34,7 +34,7 @@ def add_gripper(builder):
                 hand,
                 finger,
                 axis=wp.vec3(-side, 0.0, 0.0),
-                parent_xform=wp.transform((0.05 * side, 0.0, -0.16)),
+                parent_xform=wp.transform((0.05 * side, 0.0, -0.145)),
                 target_ke=1.0e3,
                 target_kd=2.0e1,
                 **drive,

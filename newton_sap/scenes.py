@@ -119,6 +119,7 @@ def quadruped(*, drop: float = 0.0, world_count: int = 1, device: str | None = N
 def gripper_cube(*, mu: float = 0.8, device: str | None = None) -> Scene:
     """Two prismatic fingers close on a cube of 0.1 kg within 0.3 s and lift it by 0.2 m until 1.6 s."""
     builder = _builder(mu=mu, ke=2.0e4, kd=2.0e2)
+    builder.rigid_gap = 0.005
     hand = builder.add_link(xform=wp.transform((0.0, 0.0, 0.2)), label="hand")
     builder.add_shape_box(hand, hx=0.1, hy=0.03, hz=0.02, cfg=_density(builder, 1000.0))
     lift = builder.add_joint_prismatic(
@@ -126,9 +127,9 @@ def gripper_cube(*, mu: float = 0.8, device: str | None = None) -> Scene:
     )
     joints = [lift]
     for side in (1.0, -1.0):
-        finger = builder.add_link(xform=wp.transform((0.05 * side, 0.0, 0.04)), label=f"finger_{side:+.0f}")
+        finger = builder.add_link(xform=wp.transform((0.05 * side, 0.0, 0.055)), label=f"finger_{side:+.0f}")
         builder.add_shape_box(finger, hx=0.01, hy=0.02, hz=0.04, cfg=_density(builder, 1000.0))
-        placed = wp.transform((0.05 * side, 0.0, -0.16))
+        placed = wp.transform((0.05 * side, 0.0, -0.145))
         axis = wp.vec3(-side, 0.0, 0.0)
         joints.append(builder.add_joint_prismatic(hand, finger, axis=axis, parent_xform=placed, **_drive(1.0e3, 2.0e1)))
     builder.add_articulation(joints, label="gripper")

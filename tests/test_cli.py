@@ -38,24 +38,28 @@ def invoke(*arguments):
 
 
 def test_help_names_the_commands():
+    """The help lists every command."""
     code, text = invoke("--help")
     assert code == 0
     assert all(command in text for command in ("run", "demo", "solvers"))
 
 
 def test_solvers_lists_builtin_ones_and_sap():
+    """The table holds Newton's solvers and this one."""
     code, text = invoke("solvers")
     assert code == 0
     assert all(name in text for name in ("featherstone", "mujoco", "sap"))
 
 
 def test_unknown_example_suggests_the_nearest():
+    """A misspelt example is a usage error with a suggestion."""
     code, text = invoke("run", "basic_pendulm")
     assert code == 2
     assert "'basic_pendulum'" in text
 
 
 def test_unknown_solver_suggests_the_nearest():
+    """A misspelt solver is a usage error with a suggestion."""
     code, text = invoke("run", "basic_pendulum", "--solver", "fetherstone")
     assert code == 2
     assert "did you mean 'featherstone'" in text
@@ -68,16 +72,18 @@ def test_unknown_solver_suggests_the_nearest():
         (["--solver", "featherstone", "--preset", "drake"], "no option 'preset'"),
         (["--solver", "original", "--preset", "drake"], "--preset needs a solver"),
         (["--solver", "featherstone", "--world-count", "2"], "rejects its arguments"),
-        (["--num-frames", "0"], "0"),
+        (["--num-frames", "0"], "greater than or equal to 1"),
     ],
 )
 def test_usage_errors(arguments, expected):
+    """What cannot be carried out ends with code 2 and a message that names the remedy."""
     code, text = invoke("run", "basic_pendulum", *arguments)
     assert code == 2
     assert expected in text
 
 
 def test_run_reports_and_writes_json(tmp_path):
+    """A run prints its report and writes the same figures as JSON."""
     output = tmp_path / "deep" / "run.json"
     arguments = ["--solver", "featherstone", "--num-frames", "5", "--output", str(output)]
     code, text = invoke("run", "basic_pendulum", *arguments)
@@ -98,11 +104,13 @@ def test_run_applies_the_example_checks():
 
 
 def test_run_leaves_the_original_alone():
+    """With 'original' the example keeps its own solver."""
     result = run_example("basic_pendulum", "original", ["--viewer", "null", "--num-frames", "3", "--quiet"])
     assert (result.solver, result.instead_of, result.verdict) == ("SolverXPBD", "", "not tested")
 
 
 def test_run_passes_arguments_to_the_example():
+    """Arguments after -- reach the example, which may reject them."""
     code, text = invoke(
         "run", "robot_cartpole", "--solver", "featherstone", "--num-frames", "2", "--", "--world-count", "3"
     )
@@ -112,23 +120,27 @@ def test_run_passes_arguments_to_the_example():
 
 
 def test_example_that_needs_its_own_solver_says_so():
+    """An example that reads the backend of its solver fails with that explanation."""
     result = run_example("basic_plotting", "featherstone", ["--viewer", "null", "--num-frames", "2", "--quiet"])
     assert not result.ok and result.verdict == "error"
     assert "internals of SolverMuJoCo" in result.message
 
 
 def test_missing_libraries_are_named(monkeypatch, capsys):
+    """Without typer the command says what to install."""
     monkeypatch.setitem(sys.modules, "typer", None)
     assert cli.main() == 2
     assert "pip install 'newton-sap[cli]'" in capsys.readouterr().err
 
 
 def test_module_entry_point():
+    """The command line starts as a module and prints its version without warnings."""
     done = subprocess.run([sys.executable, "-m", "newton_sap.cli", "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_classes_come_back_after_the_context():
+    """Newton's classes are restored, also after an exception."""
     before = {name: getattr(newton.solvers, name) for name in swap.REPLACEABLE}
     with pytest.raises(RuntimeError), swap.swapped_solvers(FEATHERSTONE):
         assert newton.solvers.SolverMuJoCo is not before["SolverMuJoCo"]
@@ -138,6 +150,7 @@ def test_classes_come_back_after_the_context():
 
 
 def test_stand_in_reads_like_the_original_and_builds_the_target():
+    """Class attributes are the original's; the call drops its keywords and builds the target."""
     model = scenes.sphere().model
     with swap.swapped_solvers(FEATHERSTONE) as log:
         from newton.solvers import SolverKamino, SolverMuJoCo
@@ -153,6 +166,7 @@ def test_stand_in_reads_like_the_original_and_builds_the_target():
 
 
 def test_custom_attributes_of_both_classes_are_registered():
+    """Importers need the original's attributes, the solver its own."""
     calls = []
 
     class SolverNoting(FEATHERSTONE):
@@ -178,6 +192,7 @@ def test_contacts_of_a_native_collider_are_supplied():
 
 
 def test_contacts_stay_off_where_the_example_disables_them():
+    """A solver built without contacts lets the sphere fall through the ground."""
     scene = scenes.sphere(height=0.11)
     with swap.swapped_solvers(FEATHERSTONE):
         solver = newton.solvers.SolverMuJoCo(scene.model, disable_contacts=True)
@@ -196,6 +211,7 @@ def test_contacts_filled_by_the_example_are_used_as_they_are():
 
 
 def test_models_with_particles_keep_their_solver():
+    """A soft model is left to the solver the example chose."""
     builder = newton.ModelBuilder()
     builder.add_particle((0.0, 0.0, 1.0), (0.0, 0.0, 0.0), 1.0)
     model = builder.finalize()
@@ -216,6 +232,7 @@ def _height_after(scene, solver, contacts, steps):
 
 
 def test_gripper_targets_close_then_lift():
+    """The gripper scene's targets close first and lift later."""
     scene = scenes.gripper_cube()
     control = scene.model.control()
     for time, expected in ((0.0, [0.0, 0.0, 0.0]), (0.3, [0.0, 0.03, 0.03]), (9.0, [0.2, 0.03, 0.03])):
@@ -224,7 +241,8 @@ def test_gripper_targets_close_then_lift():
 
 
 @pytest.mark.parametrize("name", scenes.SCENES)
-def test_scenes_start_consistent_and_untouched(name):
+def test_scenes_start_in_their_contacts(name):
+    """Each scene starts in the contacts it was drawn with."""
     scene = scenes.SCENES[name]()
     assert scene.name == name and scene.description.endswith(".")
     state = scene.state()
@@ -246,6 +264,7 @@ def test_scenes_start_consistent_and_untouched(name):
 
 
 def test_sap_runs_an_example():
+    """An example runs with SolverSAP and its report reaches the result."""
     result = run_example("basic_pendulum", "sap", ["--viewer", "null", "--num-frames", "10", "--quiet"])
     assert result.ok, result.message
     assert (result.solver, result.instead_of) == ("SolverSAP", "SolverXPBD")
@@ -255,6 +274,7 @@ def test_sap_runs_an_example():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ACCEPTANCE)
 def test_bundled_example_passes_its_own_checks_with_sap(name):
+    """Newton's example passes Newton's own checks when SolverSAP steps it."""
     arguments = ["--viewer", "null", "--num-frames", "100", "--test", "--quiet", *ACCEPTANCE[name]]
     result = run_example(name, "sap", arguments)
     assert result.verdict == "passed" and result.ok, f"{result.message}\n{result.details}"
@@ -263,6 +283,7 @@ def test_bundled_example_passes_its_own_checks_with_sap(name):
 
 @pytest.mark.slow
 def test_demo_draws_a_picture(tmp_path):
+    """The demonstration ends well and leaves its picture."""
     code, text = invoke("demo", "--output", str(tmp_path), "--num-frames", "90")
     assert code == 0, text
     assert (tmp_path / "demo.png").stat().st_size > 10_000

@@ -9,11 +9,13 @@ SCRIPTS = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
 def test_examples_are_found():
+    """The folder holds the documented scripts."""
     assert {script.stem for script in SCRIPTS} >= {"box_on_incline", "box_stack", "gripper_cube", "quadruped_standing"}
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_example_passes_its_check(script, capsys):
+    """Its main() returns after its final check."""
     result = runpy.run_path(str(script))["main"]()
     assert result is not None
     assert capsys.readouterr().out, "an example prints what it found"

@@ -44,6 +44,7 @@ def plugin(tmp_path, monkeypatch):
 
 
 def test_builtin_names():
+    """Every solver of Newton is listed, sorted by name."""
     names = [row.name for row in registry.list_solvers() if row.builtin]
     expected = {"mujoco", "featherstone", "xpbd", "semi_implicit", "vbd", "steel", "kamino", "implicit_mpm", "style3d"}
     assert expected <= set(names)
@@ -52,16 +53,19 @@ def test_builtin_names():
 
 @pytest.mark.parametrize("name", ["featherstone", "Featherstone", "semi-implicit"])
 def test_builtin_classes(name):
+    """A name gives Newton's class, whatever its case and hyphens."""
     wanted = {"featherstone": newton.solvers.SolverFeatherstone, "semi-implicit": newton.solvers.SolverSemiImplicit}
     assert registry.get_solver(name) is wanted[name.lower()]
 
 
 def test_sap_is_registered():
+    """The package's own metadata registers SolverSAP."""
     row = next(row for row in registry.list_solvers() if row.name == "sap")
     assert (row.target, row.distribution, row.builtin) == ("newton_sap:SolverSAP", "newton-sap", False)
 
 
 def test_sap_loads_and_installs():
+    """SolverSAP loads by name, and install() makes it a member of newton.solvers."""
     solver_class = registry.get_solver("sap")
     assert issubclass(solver_class, newton.solvers.SolverBase)
     try:
@@ -72,6 +76,7 @@ def test_sap_loads_and_installs():
 
 
 def test_good_plugin(plugin):
+    """A plugin is listed without being imported, and imported when asked for."""
     plugin("fake-good", {"good": "fake_good:SolverGood"}, fake_good=GOOD)
     row = next(row for row in registry.list_solvers() if row.name == "good")
     assert (row.distribution, row.version, row.status) == ("fake-good", "1.2", "available")
@@ -82,6 +87,7 @@ def test_good_plugin(plugin):
 
 
 def test_broken_plugin_is_a_row_and_harms_nobody(plugin):
+    """A plugin that fails to import keeps its row and reason; the others still work."""
     plugin("fake-good", {"good": "fake_good:SolverGood"}, fake_good=GOOD)
     plugin("fake-broken", {"broken": "fake_broken:SolverBroken"}, fake_broken="raise ValueError('no such chip')\n")
     rows = {row.name: row for row in registry.list_solvers(load=True)}
@@ -103,11 +109,13 @@ def test_broken_plugin_is_a_row_and_harms_nobody(plugin):
     ],
 )
 def test_unusable_target(plugin, attribute, reason):
+    """A target that is no usable solver class is broken, and the reason says why."""
     plugin("fake-odd", {"odd": f"fake_odd:{attribute}"}, fake_odd=GOOD)
     assert reason in registry.describe_solver("odd").reason
 
 
 def test_name_of_a_builtin_stays_with_the_builtin(plugin):
+    """A plugin cannot take a name of Newton's, but stays reachable."""
     plugin("fake-clash", {"mujoco": "fake_clash:SolverGood"}, fake_clash=GOOD)
     row = next(row for row in registry.list_solvers(load=True) if row.distribution == "fake-clash")
     assert (row.name, row.status) == ("fake-clash:mujoco", "shadowed")
@@ -116,6 +124,7 @@ def test_name_of_a_builtin_stays_with_the_builtin(plugin):
 
 
 def test_first_distribution_wins_among_plugins(plugin):
+    """Of two plugins with one name the alphabetically first distribution wins."""
     plugin("fake-b", {"twin": "fake_b:SolverGood"}, fake_b=GOOD)
     plugin("fake-a", {"twin": "fake_a:SolverGood"}, fake_a=GOOD)
     assert registry.get_solver("twin").__module__ == "fake_a"
@@ -123,6 +132,7 @@ def test_first_distribution_wins_among_plugins(plugin):
 
 
 def test_unknown_name_suggests_the_nearest(plugin):
+    """A wrong name is answered with the nearest and all the installed ones."""
     plugin("fake-good", {"good": "fake_good:SolverGood"}, fake_good=GOOD)
     with pytest.raises(registry.SolverNotFoundError, match="did you mean 'featherstone'"):
         registry.get_solver("fetherstone")
@@ -131,6 +141,7 @@ def test_unknown_name_suggests_the_nearest(plugin):
 
 
 def test_class_and_path_are_accepted(plugin):
+    """A class or a module:Class path serves in place of a name."""
     plugin("fake-good", {}, fake_good=GOOD)
     assert registry.get_solver("fake_good:SolverGood").__name__ == "SolverGood"
     assert registry.get_solver(newton.solvers.SolverXPBD) is newton.solvers.SolverXPBD

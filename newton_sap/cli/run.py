@@ -56,6 +56,8 @@ def run_command(
     console = Console(highlight=False)
     with _progress(console, name, num_frames) as on_frame:
         result = run_example(name, solver, arguments + extra, options=options, on_frame=on_frame)
+    instead = f" in place of {result.instead_of}" if result.instead_of else ""
+    console.print(f"{result.example}: {result.solver}{instead} on {result.device}", markup=False, soft_wrap=True)
     console.print(_table(result))
     _print_verdict(console, result, verbose)
     if output is not None:
@@ -86,10 +88,7 @@ def _progress(console: Console, name: str, num_frames: int):
 
 
 def _table(result: RunResult) -> Table:
-    instead = f" in place of {result.instead_of}" if result.instead_of else ""
-    table = Table(
-        title=f"{result.example}: {result.solver}{instead} on {result.device}", title_justify="left", show_header=False
-    )
+    table = Table(show_header=False)
     table.add_column()
     table.add_column(justify="right")
 
