@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -12,8 +13,7 @@ from .. import registry
 from .rollout import Trace, roll_out
 
 _REFINE = 16
-"""Factor by which the explicit solver's step is divided in its second row: the largest power of two that still
-jitters visibly on this scene is 8."""
+"""Divisor of the explicit solver's time step in its second column; with 8 it still jitters on this scene."""
 
 _BAND = 0.02
 """Largest accepted deviation of the mean contact force from the weight."""
@@ -50,7 +50,7 @@ def _contestants():
     yield "SAP", "sap", 1, {}
     yield "MuJoCo", "mujoco", 1, {"use_mujoco_contacts": False}
     yield "Featherstone", "featherstone", 1, {}
-    yield f"Featherstone, step/{_REFINE}", "featherstone", _REFINE, {}
+    yield f"Featherstone /{_REFINE}", "featherstone", _REFINE, {}
 
 
 def _absent(name: str) -> str:
@@ -61,23 +61,23 @@ def _absent(name: str) -> str:
 
 
 def _table(traces: list[Trace]) -> Table:
-    table = Table()
-    table.add_column("")
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("", no_wrap=True)
     for trace in traces:
         table.add_column(trace.label, justify="right")
     rows = {
         "time step (ms)": lambda t: f"{1e3 * t.dt:.2f}",
-        "wall time per step (ms)": lambda t: f"{t.step_ms():.3f}",
+        "wall per step (ms)": lambda t: f"{t.step_ms():.3f}",
         "times real time": lambda t: f"{t.realtime():.1f}",
-        "setup, compilation (s)": lambda t: f"{t.compile_s:.1f}",
-        "iterations, mean / most": _iterations,
-        "contact force / weight": lambda t: _finite(t, f"{t.settled(t.force).mean() / t.weight:.4f}"),
-        "its standard deviation": lambda t: _finite(t, f"{t.settled(t.force).std() / t.weight:.4f}"),
-        "force taken from": lambda t: t.force_source,
+        "compilation (s)": lambda t: f"{t.compile_s:.1f}",
+        "iterations mean/most": _iterations,
+        "force / weight": lambda t: _finite(t, f"{t.settled(t.force).mean() / t.weight:.4f}"),
+        "force deviation": lambda t: _finite(t, f"{t.settled(t.force).std() / t.weight:.4f}"),
+        "force from": lambda t: t.force_source,
         "trunk height (m)": lambda t: _finite(t, f"{t.position[-1][2]:.4f}"),
         "creep (mm)": lambda t: _finite(t, f"{t.creep_mm():.4f}"),
         "penetration (mm)": lambda t: _finite(t, f"{t.penetration_mm():.3f}"),
-        "residual, last step": lambda t: "-" if t.report is None else f"{float(t.report.residual.max()):.1e}",
+        "residual": lambda t: "-" if t.report is None else f"{float(t.report.residual.max()):.1e}",
         "unconverged steps": lambda t: "-" if t.report is None else f"{int(t.report.unconverged_steps.sum())}",
         "finite": lambda t: "[green]yes[/]" if t.finite else "[red]no[/]",
     }

@@ -24,8 +24,8 @@ class Trace:
     frame_dt: float
     weight: float
     """Weight [N] of the robot."""
-    force_source: str = "observable"
-    """``"observable"`` (contact_f of the solver) or ``"momentum"`` (change of momentum plus weight)."""
+    force_source: str = "contact_f"
+    """``"contact_f"`` (contact_f of the solver) or ``"momentum"`` (change of momentum plus weight)."""
     time: list[float] = field(default_factory=list)
     position: list[np.ndarray] = field(default_factory=list)
     """Trunk position [m]."""
@@ -119,7 +119,7 @@ class _Run:
         self.observables = None
         if kind in solver.supported_observables:
             self.observables = solver.observables({kind}, contacts=self.contacts)
-        self.force_source = "momentum" if self.observables is None else "observable"
+        self.force_source = "momentum" if self.observables is None else "contact_f"
         self.mass = scene.model.body_mass.numpy()
         self.graph = None
 
