@@ -327,6 +327,13 @@ def test_joint_friction_opposes_motion():
     assert abs(coasting.run(3).v[0]) < 1.0e-6
 
 
+@pytest.mark.parametrize("beta", [0.1, 0.0])
+def test_velocity_limit_caps_the_speed(beta):
+    """A pushed joint stops accelerating at its velocity limit, also without the near-rigid bound."""
+    rig = slider(0.01, force=40.0, velocity_limit=0.8, options={"near_rigid_joint": beta}).run(30)
+    assert rig.v[0] == pytest.approx(0.8, rel=1e-3)
+
+
 def test_joint_damping_is_implicit():
     """Each step divides the speed by 1 + dt c / I."""
     rig = slider(0.01, mass=2.0, v=1.0, damping=50.0).run(10)
