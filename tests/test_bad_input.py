@@ -231,6 +231,18 @@ def test_solver_survives_a_refused_step():
     assert bench.solver.report().steps == 1
 
 
+@pytest.mark.parametrize("with_ground", [False, True])
+def test_empty_model_is_fine(with_ground):
+    """A model without bodies steps without complaint."""
+    builder = newton.ModelBuilder()
+    if with_ground:
+        builder.add_ground_plane()
+    model = builder.finalize()
+    solver, state = SolverSAP(model), model.state()
+    solver.step(state, model.state(), None, newton.CollisionPipeline(model).contacts(), 0.01)
+    assert solver.report().healthy
+
+
 def test_unknown_order_flag():
     """The raw state accepts the two orders only."""
     state = hinge().finalize().state()
