@@ -135,7 +135,7 @@ def run_example(
     swap = nullcontext(SwapLog()) if target is None else swapped_solvers(target, options=options)
     try:
         with swap as log, _command_line([module, *arguments]), clock.attached():
-            runpy.run_module(module, run_name="__main__")
+            _run_to_its_end(module)
         tested = "--test" in arguments
         result.verdict = "passed" if tested else "not tested"
     except SystemExit as stop:
@@ -148,6 +148,15 @@ def run_example(
         result.details = traceback.format_exc()
     _conclude(result, log, clock)
     return result
+
+
+def _run_to_its_end(module: str) -> None:
+    """Run a module as a program; leaving with code 0 is one way to end."""
+    try:
+        runpy.run_module(module, run_name="__main__")
+    except SystemExit as stop:
+        if stop.code not in (0, None):
+            raise
 
 
 class _Clock:

@@ -25,7 +25,7 @@ class Trace:
     weight: float
     """Weight [N] of the robot."""
     force_source: str = "contact_f"
-    """``"contact_f"`` (contact_f of the solver) or ``"momentum"`` (change of momentum plus weight)."""
+    """``"contact_f"`` (the solver's observable) or ``"momentum"`` (change of momentum plus weight)."""
     time: list[float] = field(default_factory=list)
     position: list[np.ndarray] = field(default_factory=list)
     """Trunk position [m]."""
