@@ -17,6 +17,7 @@ CONTACT_WEIGHTS = ("delassus", "body_inertia")
 CONTACT_POINTS = ("shared", "witness")
 POSITION_UPDATES = ("symplectic", "sap_euler", "midpoint")
 MATERIAL_RULES = ("newton", "drake")
+UNSET_MATERIALS = ("rigid", "literal")
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ class SAPOptions:
     material_rule: str = "newton"
     """How two shapes' materials combine. ``"newton"``: mean of ``ke``, ``kd`` and ``mu``. ``"drake"``: stiffnesses
     in series, relaxation times summed, ``mu = 2 mu_a mu_b / (mu_a + mu_b)``. Default: what Newton's solvers do."""
+
+    unset_materials: str = "rigid"
+    """What a pair of shapes means whose ``ke`` and ``kd`` both are Newton's defaults (2500 N/m, 100 N s/m), which
+    nobody chose. ``"rigid"``: as stiff as the step resolves, critically damped; ``"literal"``: 2500 N/m, on which a
+    500 kg ball sinks two metres. Default: swapping in this solver must not let Newton's own scenes sink."""
 
     dissipation_ahead_of_touch: bool = False
     """Let the relaxation time act on contacts and limits that are still open. False avoids braking at a distance of
@@ -102,6 +108,7 @@ class SAPOptions:
             "contact_point": CONTACT_POINTS,
             "position_update": POSITION_UPDATES,
             "material_rule": MATERIAL_RULES,
+            "unset_materials": UNSET_MATERIALS,
         }
         for name, accepted in choices.items():
             _require_choice(name, getattr(self, name), accepted)
@@ -115,6 +122,11 @@ class SAPOptions:
             _require_integer("max_contacts", self.max_contacts, 0)
         if not isinstance(self.dissipation_ahead_of_touch, bool):
             raise ValueError(f"dissipation_ahead_of_touch must be True or False, not {self.dissipation_ahead_of_touch!r}")
+        if self.near_rigid_contact == 0.0 and self.unset_materials == "rigid":
+            raise ValueError(
+                "near_rigid_contact=0 leaves pairs of default materials without any compliance; "
+                "also pass unset_materials='literal', or keep near_rigid_contact > 0"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as plain values, ready for JSON; ``SAPOptions(**d)`` restores them."""
@@ -126,6 +138,7 @@ _SAP_WARP_APPROXIMATE = {
     "contact_point": "witness",
     "position_update": "midpoint",
     "material_rule": "drake",
+    "unset_materials": "literal",
     "dissipation_ahead_of_touch": True,
 }
 
@@ -138,6 +151,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "contact_point": "shared",
         "position_update": "sap_euler",
         "material_rule": "drake",
+        "unset_materials": "literal",
         "dissipation_ahead_of_touch": True,
     },
 }

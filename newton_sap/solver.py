@@ -85,6 +85,7 @@ class SolverSAP(newton.solvers.SolverBase):
         contact_point: str | None = None,
         position_update: str | None = None,
         material_rule: str | None = None,
+        unset_materials: str | None = None,
         dissipation_ahead_of_touch: bool | None = None,
         near_rigid_contact: float | None = None,
         near_rigid_joint: float | None = None,

@@ -6,6 +6,8 @@ from functools import cache
 
 import warp as wp
 
+import newton
+
 from ..constraints.joint_rows import JointLaw, Targets
 from ..minimizer.line_search import Tolerances
 from ..multibody.free_motion import Efforts
@@ -77,6 +79,10 @@ def contact_law(options) -> ContactLaw:
     law.witness_points = int(options.contact_point == "witness")
     law.body_inertia_weight = int(options.contact_weight == "body_inertia")
     law.ahead = int(options.dissipation_ahead_of_touch)
+    default = newton.ModelBuilder.ShapeConfig()
+    law.rigid_unset = int(options.unset_materials == "rigid")
+    law.unset_ke = default.ke
+    law.unset_kd = default.kd
     return law
 
 

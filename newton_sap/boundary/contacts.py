@@ -8,6 +8,9 @@ from ..workspace import Bodies, ContactPool, Motion, Shapes, Tree
 
 wp.set_module_options({"enable_backward": False})
 
+RIGID = wp.constant(wp.float64(1.0e30))
+"""A stiffness [N/m] so large that only the near-rigid bound counts."""
+
 
 @wp.struct
 class ContactRows:
@@ -39,6 +42,9 @@ class ContactLaw:
     witness_points: int
     body_inertia_weight: int
     ahead: int  # dissipation_ahead_of_touch
+    rigid_unset: int  # unset_materials
+    unset_ke: wp.float32  # what Newton gives a shape nobody gave a stiffness [N/m]
+    unset_kd: wp.float32  # [N s/m]
 
 
 @wp.struct
@@ -120,7 +126,13 @@ def shape_relaxation_time(shapes: Shapes, shape: int):
 
 
 @wp.func
-def combine_materials(shapes: Shapes, law: ContactLaw, a: int, b: int):
+def is_unset(shapes: Shapes, law: ContactLaw, shape: int):
+    """Whether a shape's stiffness and damping are Newton's defaults, which nobody chose for it."""
+    return shapes.ke[shape] == law.unset_ke and shapes.kd[shape] == law.unset_kd and shapes.relaxation_time[shape] < 0.0
+
+
+@wp.func
+def combine_materials(shapes: Shapes, law: ContactLaw, a: int, b: int, dt: wp.float64):
     """Pair stiffness [N/m], relaxation time [s] and friction by the chosen rule."""
     half = wp.float64(0.5)
     out = Material()
@@ -144,6 +156,10 @@ def combine_materials(shapes: Shapes, law: ContactLaw, a: int, b: int):
         out.stiffness = half * total
         out.relaxation_time = out.weight_a * tau_a + (wp.float64(1.0) - out.weight_a) * tau_b
         out.mu = half * (mu_a + mu_b)
+    if law.rigid_unset == 1 and is_unset(shapes, law, a) and is_unset(shapes, law, b):
+        # As stiff as the step resolves, and critically damped.
+        out.stiffness = RIGID
+        out.relaxation_time = dt
     return out
 
 
@@ -214,7 +230,7 @@ def collect_one(
         return
     n = wp.normalize(to_vec3d(rows.normal[i]))
     phi0 = wp.dot(n, b.support - a.support) - wp.float64(rows.margin0[i]) - wp.float64(rows.margin1[i])
-    pair = override_material(rows, i, combine_materials(shapes, law, s0, s1))
+    pair = override_material(rows, i, combine_materials(shapes, law, s0, s1, dt))
     group = wp.max(a.group, b.group)
     if pair.stiffness <= wp.float64(0.0):
         return

@@ -1,0 +1,293 @@
+"""The convex problem of the reference: constraint laws, objective and Newton's method with exact line search (float64).
+
+Knows nothing of bodies and joints; :mod:`newton_sap.reference` builds the problems.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+SOFT_NORM = 1.0e-7
+"""Impulse scale [N s] below which the friction direction is smoothed."""
+
+
+def regularization(beta, w, k, tau, dt):
+    """Regularization of a compliant row, bounded below by the stiffest compliance the step resolves."""
+    return max(near_rigid(beta, w), 1.0 / (dt * k * (dt + tau)))
+
+
+def near_rigid(beta, w):
+    """Regularization of the stiffest row the step resolves, of period ``beta dt``."""
+    return beta * beta / (4.0 * math.pi**2) * w
+
+
+# The two constraint laws. Each returns the cost, its negative gradient gamma and its Hessian G with respect to vc.
+
+
+def friction_cone(vc, n, v_hat, R_n, R_t, mu, eps=SOFT_NORM):
+    """Evaluate the SAP contact law in world axes, without tangent vectors.
+
+    Args:
+        vc: Velocity of body B relative to A at the contact, world frame, shape (3,) [m/s].
+        n: Unit normal from A to B, world frame, shape (3,).
+        v_hat: Normal stabilization velocity [m/s].
+        R_n: Normal regularization [1/kg], > 0.
+        R_t: Tangential regularization [1/kg], > 0.
+        mu: Friction coefficient [-], >= 0.
+        eps: Soft-norm impulse [N s].
+
+    Returns:
+        ``(cost, gamma, G)``: cost [J], impulse on B in world axes, shape (3,) [N s], and ``-d gamma / d vc``,
+        shape (3, 3) [kg].
+    """
+    v_n = n @ vc
+    u_n = v_hat - v_n
+    u_t = v_n * n - vc
+    s = math.sqrt(u_t @ u_t + (R_t * eps) ** 2)
+    tangent_plane = np.eye(3) - np.outer(n, n)
+    if s * R_n <= mu * R_t * u_n:
+        # s instead of |u_t| adds R_t eps^2 / 2, which makes the cost continuous towards sliding.
+        cost = 0.5 * (s * s / R_t + u_n * u_n / R_n)
+        return cost, u_t / R_t + (u_n / R_n) * n, tangent_plane / R_t + np.outer(n, n) / R_n
+    a = u_n + mu * s
+    if a <= 0.0:
+        return 0.0, np.zeros(3), np.zeros((3, 3))
+    Q = R_n + mu * mu * R_t
+    # A frictionless contact without soft norm may have s = 0; its direction then has no effect.
+    t = u_t / s if s > 0.0 else np.zeros(3)
+    w = mu * t + n
+    bend = mu * a / (Q * s) if mu > 0.0 else 0.0
+    return 0.5 * a * a / Q, (a / Q) * w, np.outer(w, w) / Q + bend * (tangent_plane - np.outer(t, t))
+
+
+def clamped_linear(vc, v_hat, R, lo, hi):
+    """Evaluate a scalar row whose impulse ``(v_hat - vc) / R`` is clamped to ``[lo, hi]``.
+
+    Args:
+        vc: Constraint velocity [m/s or rad/s].
+        v_hat: Stabilization velocity, same unit.
+        R: Regularization [1/kg or 1/(kg m^2)], > 0.
+        lo: Lower impulse bound [N s or N m s], may be -inf.
+        hi: Upper impulse bound, may be inf.
+
+    Returns:
+        ``(cost, gamma, G)``: cost [J], impulse, and ``-d gamma / d vc``.
+    """
+    y = (v_hat - vc) / R
+    if y > hi:
+        return R * hi * (y - 0.5 * hi), hi, 0.0
+    if y < lo:
+        return R * lo * (y - 0.5 * lo), lo, 0.0
+    return 0.5 * R * y * y, y, 1.0 / R
+
+
+def limit_gains(kp, kd, dt, w, beta):
+    """Return drive gains ``(kp, kd)`` softened, at a constant ratio, to the stiffest drive the step resolves.
+
+    Args:
+        kp: Position gain [N/m or N m/rad], >= 0.
+        kd: Velocity gain [N s/m or N m s/rad], >= 0, not both zero.
+        dt: Step [s].
+        w: Effective inverse mass of the axis [1/kg or 1/(kg m^2)].
+        beta: Near-rigid factor [-]; 0 leaves the gains alone.
+    """
+    R_near_rigid = near_rigid(beta, w)
+    if 1.0 / (dt * (dt * kp + kd)) >= R_near_rigid:
+        return kp, kd
+    if dt * kp > kd:
+        tau = kd / kp
+        kp = 1.0 / (dt * (dt + tau) * R_near_rigid)
+        return kp, tau * kp
+    ratio = kp / kd
+    kd = 1.0 / (dt * (1.0 + dt * ratio) * R_near_rigid)
+    return ratio * kd, kd
+
+
+@dataclass
+class Contact:
+    """One contact of the convex problem; velocities are of shape 1's body relative to shape 0's, world axes."""
+
+    index: int
+    """Row in Newton's contact arrays."""
+    bodies: tuple[int, int]
+    """Body of shape 0 and of shape 1, -1 for the world."""
+    n: np.ndarray
+    """Unit normal from shape 0 to shape 1, shape (3,)."""
+    points: np.ndarray
+    """Where the impulse acts on body 0 and on body 1, world frame, shape (2, 3) [m]."""
+    J: np.ndarray
+    """Map from the unknown velocities (zero columns for prescribed dofs) to vc, shape (3, dofs)."""
+    bias: np.ndarray
+    """Part of vc from prescribed bodies and moving surfaces, shape (3,) [m/s]."""
+    phi0: float
+    v_hat: float
+    R_n: float
+    R_t: float
+    mu: float
+    w: float
+
+    def law(self, vc):
+        return friction_cone(vc, self.n, self.v_hat, self.R_n, self.R_t, self.mu)
+
+
+@dataclass
+class Row:
+    """One scalar row: ``sign * v[dof]`` under :func:`clamped_linear`; ``kind`` is "limit", "drive", "friction" or "velocity"."""
+
+    kind: str
+    dof: int
+    sign: float
+    v_hat: float
+    R: float
+    lo: float
+    hi: float
+
+    def law(self, vc):
+        return clamped_linear(vc, self.v_hat, self.R, self.lo, self.hi)
+
+
+class ConvexProblem:
+    """The SAP objective over a subset of the degrees of freedom (dense, float64).
+
+    ``cost(v) = (v - v*)' A (v - v*) / 2 + sum of contact and row costs``; ``gradient(v) = A (v - v*) - J' gamma``.
+
+    Args:
+        A: Linearised dynamics matrix of the subset, symmetric positive definite, shape (n, n).
+        v_star: Free-motion velocities of the subset, shape (n,).
+        contacts: Contacts that act on the subset.
+        rows: Scalar rows that act on the subset.
+        dofs: Global index of each of the n unknowns, shape (n,).
+    """
+
+    def __init__(self, A, v_star, contacts, rows, dofs):
+        self.A, self.v_star, self.dofs = A, v_star, np.asarray(dofs, int)
+        self.contacts, self.rows = contacts, rows
+        local = {int(dof): i for i, dof in enumerate(self.dofs)}
+        # Every term as (law, J, bias): an affine vc and a law that gives cost, gamma and G.
+        self.terms = [(c.law, c.J[:, self.dofs], c.bias) for c in contacts]
+        for row in rows:
+            J = np.zeros((1, len(self.dofs)))
+            J[0, local[row.dof]] = row.sign
+            self.terms.append((_vector_law(row), J, np.zeros(1)))
+
+    def cost(self, v):
+        """Objective at ``v`` [J]."""
+        d = v - self.v_star
+        return 0.5 * d @ self.A @ d + sum(law(J @ v + b)[0] for law, J, b in self.terms)
+
+    def constraint_impulse(self, v):
+        """Generalised constraint impulse ``J' gamma`` at ``v``, shape (n,)."""
+        return sum((J.T @ law(J @ v + b)[1] for law, J, b in self.terms), np.zeros(len(v)))
+
+    def gradient(self, v):
+        """Gradient of the objective at ``v``, shape (n,)."""
+        return self.A @ (v - self.v_star) - self.constraint_impulse(v)
+
+    def hessian(self, v):
+        """Hessian of the objective at ``v``, shape (n, n)."""
+        return self.A + sum((J.T @ law(J @ v + b)[2] @ J for law, J, b in self.terms), np.zeros_like(self.A))
+
+    def along(self, v, dv):
+        """Return a function of the step length: ``alpha -> (cost, slope, curvature)`` at ``v + alpha dv``."""
+        d, dp = v - self.v_star, self.A @ dv
+        lines = [(law, J @ v + b, J @ dv) for law, J, b in self.terms]
+
+        def evaluate(alpha):
+            cost = 0.5 * d @ self.A @ d + alpha * (dp @ d) + 0.5 * alpha * alpha * (dv @ dp)
+            slope, curvature = dp @ d + alpha * (dv @ dp), dv @ dp
+            for law, vc, dvc in lines:
+                c, gamma, G = law(vc + alpha * dvc)
+                cost, slope, curvature = cost + c, slope - dvc @ gamma, curvature + dvc @ G @ dvc
+            return cost, slope, curvature
+
+        return evaluate
+
+
+def _vector_law(row):
+    def law(vc):
+        cost, gamma, G = row.law(vc[0])
+        return cost, np.array([gamma]), np.array([[G]])
+
+    return law
+
+
+@dataclass
+class Solution:
+    """Result of :func:`minimize`: unknowns, statistics, and the optimality residual and scale [sqrt(J)]."""
+
+    v: np.ndarray
+    iterations: int
+    costs: list[float]
+    residual: float
+    scale: float
+    converged: bool
+
+
+def minimize(problem, v, options):
+    """Minimise a :class:`ConvexProblem` by Newton's method with exact line search, from the guess ``v``."""
+    D = 1.0 / np.sqrt(np.diag(problem.A))
+    costs: list[float] = []
+    alpha = 1.0
+    stalled = False  # the last step no longer reduced the cost: whatever the residual, this is round-off
+    for iteration in range(options.max_iterations + 1):
+        costs.append(problem.cost(v))
+        gradient, impulse = problem.gradient(v), problem.constraint_impulse(v)
+        residual = float(np.linalg.norm(D * gradient))
+        scale = float(max(np.linalg.norm(D * (problem.A @ v)), np.linalg.norm(D * impulse)))
+        if iteration > 0:
+            decrease = abs(costs[-1] - costs[-2])
+            mean = 0.5 * (abs(costs[-1]) + abs(costs[-2]))
+            stalled = decrease < options.cost_abs + options.cost_rel * mean and alpha > 0.5
+        converged = residual <= options.optimality_abs + options.optimality_rel * scale or stalled
+        dv = newton_direction(problem.hessian(v), gradient, options.precision)
+        if converged or iteration == options.max_iterations or not gradient @ dv < 0.0:
+            return Solution(v, iteration, costs, residual, scale, converged)
+        alpha = line_search(problem.along(v, dv), gradient @ dv, options)
+        v = v + alpha * dv
+
+
+def newton_direction(H, gradient, precision="float64"):
+    """Return ``-H^-1 gradient``; ``"mixed"`` rounds the Hessian and its Cholesky factor to float32."""
+    if precision == "float64":
+        return -np.linalg.solve(H, gradient)
+    L = np.linalg.cholesky(H.astype(np.float32)).astype(float)
+    return -np.linalg.solve(L.T, np.linalg.solve(L, gradient))
+
+
+def line_search(evaluate, slope0, options, alpha_max=1.5):
+    """Return the step length that zeroes the slope: Newton's method kept inside a bracket by bisection.
+
+    Args:
+        evaluate: ``alpha -> (cost, slope, curvature)``.
+        slope0: Slope at zero, must be negative.
+        options: Tolerances (:class:`newton_sap.config.SAPOptions`).
+        alpha_max: Largest step length.
+    """
+    if not slope0 < 0.0:
+        raise FloatingPointError(f"the Newton direction does not descend (slope {slope0})")
+    cost, slope, curvature = evaluate(alpha_max)
+    if slope <= 0.0:
+        return alpha_max
+    if -slope0 < options.cost_abs + options.cost_rel * cost:
+        return 1.0
+    low, high = 0.0, alpha_max
+    alpha = min(-slope0 / curvature, alpha_max)
+    step_tolerance = options.line_search_tolerance * alpha
+    previous = before_previous = alpha_max
+    for _ in range(options.line_search_max_iterations):
+        _, slope, curvature = evaluate(alpha)
+        low, high = (alpha, high) if slope < 0.0 else (low, alpha)
+        if abs(slope) < options.line_search_tolerance * -slope0:
+            break
+        step = -slope / curvature
+        too_slow = 2.0 * abs(slope) > abs(before_previous * curvature)
+        if too_slow or not low < alpha + step < high:
+            step = 0.5 * (low + high) - alpha
+        before_previous, previous = previous, step
+        alpha += step
+        if abs(step) < step_tolerance:
+            break
+    return alpha

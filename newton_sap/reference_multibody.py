@@ -1,0 +1,372 @@
+"""The multibody part of the reference: rotations, kinematics, free motion and integration (dense, float64).
+
+Velocities inside ("sap" order) are indexed like Newton's ``joint_qd`` and equal it, except that a FREE or DISTANCE
+joint holds ``[omega, v_ref]``: angular velocity, then the velocity of the child's reference point relative to the
+parent's material point at the same place, both in the axes of the parent anchor frame. The reference point is the body
+origin, or the center of mass when ``position_update`` is ``"symplectic"``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+PRISMATIC, REVOLUTE, BALL, FIXED, FREE, DISTANCE, D6 = range(7)  # newton.JointType
+KINEMATIC = 2  # newton.BodyFlags.KINEMATIC
+
+
+# Rotations. Quaternions are xyzw, float64, unit.
+
+
+def quat_mul(a, b):
+    """Return the quaternion product ``a b``: rotate by ``b``, then by ``a``."""
+    av, bv = a[:3], b[:3]
+    return np.append(a[3] * bv + b[3] * av + np.cross(av, bv), a[3] * b[3] - av @ bv)
+
+
+def quat_inverse(a):
+    """Return the inverse of a unit quaternion."""
+    return np.array([-a[0], -a[1], -a[2], a[3]])
+
+
+def quat_matrix(a):
+    """Return the 3x3 rotation matrix of a unit quaternion."""
+    x, y, z, w = a
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def quat_exp(rotation_vector):
+    """Return the quaternion of a rotation vector [rad]."""
+    angle = np.linalg.norm(rotation_vector)
+    # sin(angle / 2) / angle, with its limit 1/2 at zero.
+    return np.append(0.5 * np.sinc(0.5 * angle / math.pi) * rotation_vector, math.cos(0.5 * angle))
+
+
+def quat_log(a):
+    """Return the rotation vector [rad] of a unit quaternion, the shorter way round (length <= pi)."""
+    a = -a if a[3] < 0.0 else a
+    s = np.linalg.norm(a[:3])
+    return 2.0 * a[:3] if s < 1e-9 else 2.0 * math.atan2(s, a[3]) / s * a[:3]
+
+
+def unit(a):
+    """Return a vector or quaternion scaled to length one."""
+    return a / np.linalg.norm(a)
+
+
+def split(transform):
+    """Position and unit quaternion of a seven-number transform; float32 quaternions are only unit to 1e-7."""
+    return transform[:3], unit(transform[3:7])
+
+
+def compose(a, b):
+    """Return the transform ``a b``; transforms are (position, quaternion) pairs."""
+    return a[0] + quat_matrix(a[1]) @ b[0], unit(quat_mul(a[1], b[1]))
+
+
+def invert(a):
+    """Return the inverse of a (position, quaternion) pair."""
+    inverse = quat_inverse(a[1])
+    return -quat_matrix(inverse) @ a[0], inverse
+
+
+def ball_error(target, q):
+    """Rotation vector [rad] from orientation ``q`` to ``target``, parent anchor axes, shape (3,)."""
+    return quat_log(quat_mul(unit(target), quat_inverse(unit(q))))
+
+
+@dataclass
+class Kinematics:
+    """Poses, velocities and the velocity map of every degree of freedom, world frame.
+
+    Each dof is an axis and, when angular, a pivot: the bodies it carries turn about that axis through that pivot.
+    """
+
+    origin: np.ndarray
+    quat: np.ndarray
+    com: np.ndarray
+    omega: np.ndarray
+    v_com: np.ndarray
+    anchor: np.ndarray
+    """Rotation matrix of each joint's parent anchor frame, shape (joints, 3, 3)."""
+    angular: np.ndarray
+    axis: np.ndarray
+    axis_rate: np.ndarray
+    pivot: np.ndarray
+    pivot_rate: np.ndarray
+    path: list[list[int]]
+    """The dofs that move each body, root first."""
+
+    def to_world(self, body, point):
+        """Map a point of a body [m] to the world; body -1 is the world itself."""
+        return point if body < 0 else self.origin[body] + quat_matrix(self.quat[body]) @ point
+
+    def rotate(self, body, vector):
+        """Turn a vector of a body into world axes; body -1 is the world itself."""
+        return vector if body < 0 else quat_matrix(self.quat[body]) @ vector
+
+    def jacobian(self, body, point):
+        """Jacobians ``(angular, linear)`` of a body at a world point, each of shape (3, dofs)."""
+        J_w, J_v = np.zeros((3, len(self.axis))), np.zeros((3, len(self.axis)))
+        for k in self.path[body] if body >= 0 else ():
+            if self.angular[k]:
+                J_w[:, k], J_v[:, k] = self.axis[k], np.cross(self.axis[k], point - self.pivot[k])
+            else:
+                J_v[:, k] = self.axis[k]
+        return J_w, J_v
+
+    def bias_acceleration(self, body, v):
+        """Accelerations ``(angular, linear at the COM)`` of a body while the generalised acceleration is zero."""
+        alpha, a = np.zeros(3), np.zeros(3)
+        for k in self.path[body]:
+            if self.angular[k]:
+                arm, arm_rate = self.com[body] - self.pivot[k], self.v_com[body] - self.pivot_rate[k]
+                alpha += v[k] * self.axis_rate[k]
+                a += v[k] * (np.cross(self.axis_rate[k], arm) + np.cross(self.axis[k], arm_rate))
+            else:
+                a += v[k] * self.axis_rate[k]
+        return alpha, a
+
+
+class Snapshot:
+    """The model's arrays as float64 NumPy, with the derived topology; axes and quaternions normalised."""
+
+    def __init__(self, model, state, control):
+        def read(owner, name, dtype=float):
+            array = getattr(owner, name)
+            return np.zeros(0, dtype) if array is None else np.array(array.numpy(), dtype)
+
+        self.type, self.parent, self.child = (read(model, f"joint_{n}", int) for n in ("type", "parent", "child"))
+        self.q_start, self.qd_start = read(model, "joint_q_start", int), read(model, "joint_qd_start", int)
+        self.linear_count = read(model, "joint_dof_dim", int).reshape(-1, 2)[:, 0]
+        self.X_p = [split(x) for x in read(model, "joint_X_p")]
+        self.X_c = [split(x) for x in read(model, "joint_X_c")]
+        self.axis = read(model, "joint_axis")
+        self.mass, self.com, self.inertia = (read(model, f"body_{n}") for n in ("mass", "com", "inertia"))
+        self.inertia = 0.5 * (self.inertia.reshape(-1, 3, 3) + np.transpose(self.inertia.reshape(-1, 3, 3), (0, 2, 1)))
+        self.body_world, self.gravity = read(model, "body_world", int), read(model, "gravity").reshape(-1, 3)
+        for name in ("armature", "damping", "stiffness", "limit_lower", "limit_upper", "limit_ke", "limit_kd"):
+            setattr(self, name, read(model, f"joint_{name}"))
+        for name in ("target_ke", "target_kd", "target_mode", "effort_limit", "rest_q", "friction", "velocity_limit"):
+            setattr(self, name, read(model, f"joint_{name}"))
+        self.target_q, self.target_qd = read(control, "joint_target_q"), read(control, "joint_target_qd")
+        self.joint_f, self.body_f = read(control, "joint_f"), read(state, "body_f").reshape(-1, 6)
+        self.q, self.qd = read(state, "joint_q"), read(state, "joint_qd")
+        self.loose_q, self.loose_qd = read(state, "body_q").reshape(-1, 7), read(state, "body_qd").reshape(-1, 6)
+        self.bodies, self.dofs = len(self.mass), len(self.qd)
+        if np.any(self.type > D6):
+            raise NotImplementedError("ROD joints are not simulated")
+        if len(set(self.child)) != len(self.child):
+            raise NotImplementedError("loop joints are not part of the reference")
+
+        owner = {int(child): j for j, child in enumerate(self.child)}
+        self.order: list[int] = []  # parents before children, whatever the order in the model
+        self.root = np.full(len(self.type), -1)  # root joint of each joint's tree
+        for j in range(len(self.type)):
+            chain = [j]
+            while self.parent[chain[-1]] >= 0 and int(self.parent[chain[-1]]) in owner:
+                chain.append(owner[int(self.parent[chain[-1]])])
+            self.root[chain] = chain[-1]
+            self.order += [i for i in reversed(chain) if i not in self.order]
+        kinematic = (read(model, "body_flags", int)[self.child] & KINEMATIC) != 0 if len(self.child) else []
+        self.prescribed_joint = np.logical_and(kinematic, self.parent < 0)
+        self.joint_of_dof = np.repeat(np.arange(len(self.type)), np.diff(self.qd_start))
+        self.unknown = ~self.prescribed_joint[self.joint_of_dof] if self.dofs else np.zeros(0, bool)
+        # Per-dof public arrays are (linear, angular) on free joints, sap order is (angular, linear).
+        self.public_dof = np.arange(self.dofs)
+        for j in np.flatnonzero(self.is_free()):
+            i = self.qd_start[j]
+            self.public_dof[i : i + 6] = i + np.array([3, 4, 5, 0, 1, 2])
+
+    def is_free(self):
+        """Mask of the joints with six dofs, free and distance alike."""
+        return (self.type == FREE) | (self.type == DISTANCE)
+
+    def coords(self, j):
+        """Slice of a joint's coordinates."""
+        return slice(self.q_start[j], self.q_start[j + 1])
+
+    def scalar_axes(self):
+        """``(dof, coordinate)`` of every axis whose rate is the derivative of one stored coordinate."""
+        for j, kind in enumerate(self.type):
+            if kind in (PRISMATIC, REVOLUTE, D6):
+                yield from zip(
+                    range(self.qd_start[j], self.qd_start[j + 1]),
+                    range(self.q_start[j], self.q_start[j + 1]),
+                    strict=True,
+                )
+
+
+class Multibody:
+    """Kinematics, free motion and integration of a :class:`Snapshot`.
+
+    Args:
+        position_update: See :class:`newton_sap.config.SAPOptions`.
+    """
+
+    def __init__(self, position_update):
+        self.position_update = position_update
+
+    # Kinematics and the two velocity conventions.
+
+    def _com_arm(self, m, j, q):
+        """Vector from the reference point to the COM of a free joint's child, parent anchor axes, shape (3,) [m]."""
+        if self.position_update == "symplectic":
+            return np.zeros(3)
+        orientation = quat_mul(unit(q[m.coords(j)][3:]), quat_inverse(m.X_c[j][1]))
+        return quat_matrix(orientation) @ m.com[m.child[j]]
+
+    def to_sap(self, m, q, qd):
+        """Turn public velocities into sap order: free joints become ``[omega, v_ref]``."""
+        v = qd.copy()
+        for j in np.flatnonzero(m.is_free()):
+            i = m.qd_start[j]
+            v_com, omega = qd[i : i + 3], qd[i + 3 : i + 6]
+            v[i : i + 6] = *omega, *(v_com - np.cross(omega, self._com_arm(m, j, q)))
+        return v
+
+    def to_public(self, m, q, v):
+        """Turn sap velocities into public ones at the coordinates ``q``: free joints become ``(v_com, omega)``."""
+        qd = v.copy()
+        for j in np.flatnonzero(m.is_free()):
+            i = m.qd_start[j]
+            omega, v_ref = v[i : i + 3], v[i + 3 : i + 6]
+            qd[i : i + 6] = *(v_ref + np.cross(omega, self._com_arm(m, j, q))), *omega
+        for j in np.flatnonzero(m.prescribed_joint):
+            dofs = slice(m.qd_start[j], m.qd_start[j + 1])
+            qd[dofs] = m.qd[dofs]  # untouched, not even by round-off
+        return qd
+
+    def kinematics(self, m, q, v) -> Kinematics:
+        """Poses and velocities of all bodies from joint coordinates and sap velocities."""
+        kin = Kinematics(
+            origin=m.loose_q[:, :3].copy(),
+            quat=m.loose_q[:, 3:].copy(),
+            com=np.zeros((m.bodies, 3)),
+            omega=m.loose_qd[:, 3:].copy(),
+            v_com=m.loose_qd[:, :3].copy(),
+            anchor=np.zeros((len(m.type), 3, 3)),
+            angular=np.zeros(m.dofs, bool),
+            path=[[] for _ in range(m.bodies)],
+            **{name: np.zeros((m.dofs, 3)) for name in ("axis", "axis_rate", "pivot", "pivot_rate")},
+        )
+        for b in range(m.bodies):
+            kin.com[b] = kin.to_world(b, m.com[b])
+        identity = np.array([0.0, 0.0, 0.0, 1.0])
+        for j in m.order:
+            p, c, kind = m.parent[j], m.child[j], m.type[j]
+            dofs, coords = range(m.qd_start[j], m.qd_start[j + 1]), q[m.coords(j)]
+            omega_p = kin.omega[p] if p >= 0 else np.zeros(3)
+
+            def parent_velocity(x, p=p, omega_p=omega_p):
+                return kin.v_com[p] + np.cross(omega_p, x - kin.com[p]) if p >= 0 else np.zeros(3)
+
+            X_a = compose((kin.origin[p], kin.quat[p]), m.X_p[j]) if p >= 0 else m.X_p[j]
+            R_a = kin.anchor[j] = quat_matrix(X_a[1])
+            chain = kind not in (FREE, DISTANCE, BALL)
+            if chain:
+                local = [unit(m.axis[k]) for k in dofs]
+                turning = [i >= m.linear_count[j] for i in range(len(dofs))]
+                slide = sum(
+                    (x * a for x, a, turns in zip(coords, local, turning, strict=True) if not turns), np.zeros(3)
+                )
+            else:
+                local, turning = [*np.eye(3), *np.eye(3)], [True] * 3 + [False] * 3
+                slide = np.zeros(3) if kind == BALL else coords[:3]
+            # Axes of a chain are carried by the axes before them, which also turn them as they move.
+            carried, omega_carried = identity if chain else unit(coords[-4:]), omega_p
+            for i, k in enumerate(dofs):
+                kin.angular[k] = turning[i]
+                kin.axis[k] = R_a @ (quat_matrix(carried) @ local[i] if chain else local[i])
+                kin.axis_rate[k] = np.cross(omega_carried, kin.axis[k])
+                if chain and turning[i]:
+                    carried = quat_mul(carried, quat_exp(coords[i] * local[i]))
+                    omega_carried = omega_carried + v[k] * kin.axis[k]
+            kin.origin[c], kin.quat[c] = compose(compose(X_a, (slide, carried)), invert(m.X_c[j]))
+            kin.com[c] = kin.to_world(c, m.com[c])
+
+            pivot = X_a[0] + R_a @ slide
+            if kind in (FREE, DISTANCE):
+                pivot = kin.com[c] if self.position_update == "symplectic" else kin.origin[c]
+            v_slide = sum((v[k] * kin.axis[k] for k in dofs if not kin.angular[k]), np.zeros(3))
+            omega_joint = sum((v[k] * kin.axis[k] for k in dofs if kin.angular[k]), np.zeros(3))
+            kin.pivot[dofs], kin.pivot_rate[dofs] = pivot, parent_velocity(pivot) + v_slide
+            kin.omega[c] = omega_p + omega_joint
+            kin.v_com[c] = parent_velocity(kin.com[c]) + v_slide + np.cross(omega_joint, kin.com[c] - pivot)
+            kin.path[c] = (kin.path[p] if p >= 0 else []) + list(dofs)
+        return kin
+
+    def integrate(self, m, v0, v, dt):
+        """Return the coordinates after ``dt``; prescribed joints stay where they are."""
+        q = m.q.copy()
+        update = self.position_update
+        rate = 0.5 * (v0 + v) if update == "midpoint" else v
+        for coordinate_dof, coordinate in m.scalar_axes():
+            if m.unknown[coordinate_dof]:
+                q[coordinate] += dt * rate[coordinate_dof]
+
+        def turn(quat, omega):
+            if update == "symplectic":
+                return unit(quat_mul(quat_exp(dt * omega), quat))
+            return unit(quat + 0.5 * dt * quat_mul(np.append(omega, 0.0), quat))
+
+        for j in np.flatnonzero(~m.prescribed_joint):
+            i, coords = m.qd_start[j], m.coords(j)
+            if m.type[j] == BALL:
+                q[coords] = turn(unit(q[coords]), rate[i : i + 3])
+            elif m.type[j] in (FREE, DISTANCE):
+                # The reference point is what moves with v_ref; the stored pose is the child anchor's.
+                reference = m.com[m.child[j]] if update == "symplectic" else np.zeros(3)
+                origin, quat = compose(split(q[coords]), invert(m.X_c[j]))
+                point = origin + quat_matrix(quat) @ reference + dt * rate[i + 3 : i + 6]
+                quat = turn(quat, rate[i : i + 3])
+                q[coords] = np.concatenate(compose((point - quat_matrix(quat) @ reference, quat), m.X_c[j]))
+        return q
+
+    # Free motion.
+
+    def free_motion(self, m, kin, v0, dt):
+        """Return ``(A, v_star)``: dynamics matrix (dofs, dofs) and velocities without contacts, limits and drives."""
+        M, force = np.zeros((m.dofs, m.dofs)), np.zeros(m.dofs)
+        wrench = m.body_f.copy()
+        for j in range(len(m.type)):
+            dofs = slice(m.qd_start[j], m.qd_start[j + 1])
+            if m.is_free()[j]:
+                wrench[m.child[j]] += m.joint_f[dofs]  # a world wrench at the child's COM, without reaction
+            else:
+                force[dofs] += m.joint_f[dofs]
+        for b in range(m.bodies):
+            J_w, J_v = kin.jacobian(b, kin.com[b])
+            R = quat_matrix(kin.quat[b])
+            I = R @ m.inertia[b] @ R.T
+            alpha, a = kin.bias_acceleration(b, v0)
+            f = wrench[b, :3] + m.mass[b] * (m.gravity[m.body_world[b]] - a)
+            torque = wrench[b, 3:] - I @ alpha - np.cross(kin.omega[b], I @ kin.omega[b])
+            M += m.mass[b] * J_v.T @ J_v + J_w.T @ I @ J_w
+            force += J_v.T @ f + J_w.T @ torque
+        M += np.diag(m.armature[m.public_dof])
+
+        stiffness = np.zeros(m.dofs)
+        for dof, coordinate in m.scalar_axes():
+            stiffness[dof] = m.stiffness[dof]
+            force[dof] -= stiffness[dof] * (m.q[coordinate] - m.rest_q[coordinate])
+        for j in np.flatnonzero(m.type == BALL):
+            dofs = slice(m.qd_start[j], m.qd_start[j + 1])
+            stiffness[dofs] = m.stiffness[dofs]
+            force[dofs] += stiffness[dofs] * ball_error(m.rest_q[m.coords(j)], m.q[m.coords(j)])
+
+        A = M + np.diag(dt * m.damping[m.public_dof] + dt * dt * stiffness)
+        r = M @ v0 + dt * force
+        u, known = m.unknown, ~m.unknown
+        v_star = v0.copy()
+        if u.any():
+            v_star[u] = np.linalg.solve(A[np.ix_(u, u)], r[u] - A[np.ix_(u, known)] @ v0[known])
+        return A, v_star
