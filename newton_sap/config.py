@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
-CONTACT_MODELS = ("sap",)
+CONTACT_MODELS = ("sap", "lagged", "similar")
 PRECISIONS = ("float64", "mixed")
 CONTACT_WEIGHTS = ("delassus", "body_inertia")
 CONTACT_POINTS = ("shared", "witness")
@@ -31,7 +31,9 @@ class SAPOptions:
     """
 
     contact_model: str = "sap"
-    """Contact law. ``"sap"``: compliant normal contact and friction in one convex cone (Castro et al. 2022)."""
+    """Contact law. ``"sap"``: compliant normal contact and friction in one convex cone (Castro et al. 2022).
+    ``"lagged"``: Hunt & Crossley's normal force, friction bounded by its value at the start of the step (Castro et al.
+    2023). ``"similar"``: the same normal law of a velocity that combines normal and slip. See ``docs/contact_laws.md``."""
 
     precision: str = "float64"
     """``"float64"`` throughout, or ``"mixed"``: the Hessian is assembled and factored in float32 while cost,
@@ -75,6 +77,13 @@ class SAPOptions:
     friction_regularization: float = 1.0e-3
     """``sigma`` [-], > 0: sticking contacts creep at ``sigma w dt |f_t|`` [m/s]. Default: Drake's fixed value."""
 
+    hunt_crossley_dissipation: float = 50.0
+    """Dissipation ``d`` [s/m], >= 0, of shapes without ``sap:hunt_crossley_dissipation``; read by ``"lagged"`` and
+    ``"similar"``. Default: Drake."""
+
+    stiction_tolerance: float = 1.0e-4
+    """Slip speed [m/s], > 0, below which ``"lagged"`` and ``"similar"`` regularise friction. Default: Drake."""
+
     max_iterations: int = 100
     """Newton iterations per step, >= 0; reaching it is counted per world in ``report()``. Default: Drake."""
 
@@ -112,9 +121,9 @@ class SAPOptions:
         }
         for name, accepted in choices.items():
             _require_choice(name, getattr(self, name), accepted)
-        for name in ("near_rigid_contact", "near_rigid_joint", "optimality_abs", "optimality_rel", "cost_abs", "cost_rel"):
+        for name in ("near_rigid_contact", "near_rigid_joint", "optimality_abs", "optimality_rel", "cost_abs", "cost_rel", "hunt_crossley_dissipation"):
             _require_number(name, getattr(self, name), 0.0, inclusive=True)
-        for name in ("friction_regularization", "line_search_tolerance"):
+        for name in ("friction_regularization", "line_search_tolerance", "stiction_tolerance"):
             _require_number(name, getattr(self, name), 0.0, inclusive=False)
         _require_integer("max_iterations", self.max_iterations, 0)
         _require_integer("line_search_max_iterations", self.line_search_max_iterations, 1)

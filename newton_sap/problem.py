@@ -2,10 +2,12 @@
 
 import warp as wp
 
-from .boundary.contacts import ContactLaw
+from .boundary.contacts import RIGID, ContactLaw
 from .constraints.clamped_linear import regularization
+from .constraints.hunt_crossley import NormalLaw
 from .constraints.joint_rows import JointLaw, Targets, link_rows
 from .minimizer.lanes import sync
+from .minimizer.objective import contact_velocity
 from .multibody.spatial import to_mat33d, velocity_at
 from .workspace import ROWS_PER_DOF, Bodies, ContactPool, Joints, Motion, Problem, RowPool, Tree
 
@@ -215,6 +217,27 @@ def body_weight(tree: Tree, bodies: Bodies, m: Motion, link: int, point: wp.vec3
 
 
 @wp.func
+def prepare_hunt_crossley(
+    pool: ContactPool, problem: Problem, law: ContactLaw, slot: int, base: int, w: wp.float64, dt: wp.float64
+):
+    """Normal law, lagged impulse n0 and slip scale of one contact (F 2.4)."""
+    normal = NormalLaw()
+    normal.k = pool.stiffness[slot]
+    normal.d = pool.dissipation[slot]
+    normal.dt = dt
+    if normal.k == RIGID:
+        # Hunt & Crossley's law has no bound of its own, and needs no dissipation where the step resolves no bounce.
+        normal.k = wp.float64(39.47841760435743) / (law.beta * law.beta * dt * dt * w)
+        normal.d = wp.float64(0.0)
+    normal.fe0 = -normal.k * pool.phi0[slot]
+    vn0 = wp.dot(pool.normal[slot], pool.bias[slot] + contact_velocity(pool, problem.v, slot, base))
+    damping = wp.max(wp.float64(1.0) - normal.d * vn0, wp.float64(0.0))
+    pool.normal_law[slot] = normal
+    pool.n0[slot] = dt * wp.max(normal.fe0, wp.float64(0.0)) * damping
+    pool.slip_scale[slot] = wp.max(law.stiction_tolerance, pool.mu[slot] * pool.R_t[slot] * pool.n0[slot])
+
+
+@wp.func
 def regularize_contact(
     tree: Tree, bodies: Bodies, m: Motion, pool: ContactPool, problem: Problem, law: ContactLaw, slot: int, base: int,
     dt: wp.float64,
@@ -228,6 +251,7 @@ def regularize_contact(
     pool.R_n[slot] = regularization(dt, pool.stiffness[slot], tau, w, law.beta)
     pool.R_t[slot] = law.sigma * w
     pool.v_hat[slot] = -pool.phi0[slot] / (dt + tau)
+    prepare_hunt_crossley(pool, problem, law, slot, base, w, dt)
 
 
 @wp.func

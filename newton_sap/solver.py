@@ -90,6 +90,8 @@ class SolverSAP(newton.solvers.SolverBase):
         near_rigid_contact: float | None = None,
         near_rigid_joint: float | None = None,
         friction_regularization: float | None = None,
+        hunt_crossley_dissipation: float | None = None,
+        stiction_tolerance: float | None = None,
         max_iterations: int | None = None,
         optimality_abs: float | None = None,
         optimality_rel: float | None = None,
@@ -284,17 +286,22 @@ class SolverSAP(newton.solvers.SolverBase):
 
     @classmethod
     def register_custom_attributes(cls, builder: newton.ModelBuilder) -> None:
-        """Add ``sap:relaxation_time`` [s] per shape; negative (the default) means ``kd / ke``."""
-        builder.add_custom_attribute(
-            newton.ModelBuilder.CustomAttribute(
-                name="relaxation_time",
-                namespace="sap",
-                dtype=wp.float32,
-                frequency=newton.Model.AttributeFrequency.SHAPE,
-                assignment=newton.Model.AttributeAssignment.MODEL,
-                default=-1.0,
+        """Add two attributes per shape; negative values (the default) mean "not set".
+
+        ``sap:relaxation_time`` [s] replaces ``kd / ke``; ``sap:hunt_crossley_dissipation`` [s/m] replaces the option
+        of the same name.
+        """
+        for name in ("relaxation_time", "hunt_crossley_dissipation"):
+            builder.add_custom_attribute(
+                newton.ModelBuilder.CustomAttribute(
+                    name=name,
+                    namespace="sap",
+                    dtype=wp.float32,
+                    frequency=newton.Model.AttributeFrequency.SHAPE,
+                    assignment=newton.Model.AttributeAssignment.MODEL,
+                    default=-1.0,
+                )
             )
-        )
 
     # What the user may ask --------------------------------------------------------------------------------------
 

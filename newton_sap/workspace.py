@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import warp as wp
 
+from .constraints.hunt_crossley import NormalLaw
+
 ROWS_PER_DOF = 6
 """Scalar rows one dof can carry: two position limits, drive, dry friction, two velocity limits."""
 
@@ -85,7 +87,8 @@ class Shapes:
     ke: wp.array[wp.float32]
     kd: wp.array[wp.float32]
     mu: wp.array[wp.float32]
-    relaxation_time: wp.array[wp.float32]  # sap:relaxation_time, negative where kd / ke applies
+    relaxation_time: wp.array[wp.float32]  # sap:relaxation_time [s], negative where kd / ke applies
+    dissipation: wp.array[wp.float32]  # sap:hunt_crossley_dissipation [s/m], negative where the default applies
 
 
 @wp.struct
@@ -134,10 +137,14 @@ class ContactPool:
     phi0: wp.array[wp.float64]  # (C,) signed distance [m]
     stiffness: wp.array[wp.float64]  # (C,) [N/m]
     relaxation_time: wp.array[wp.float64]  # (C,) [s]
+    dissipation: wp.array[wp.float64]  # (C,) Hunt & Crossley [s/m]
     mu: wp.array[wp.float64]  # (C,)
     R_t: wp.array[wp.float64]  # (C,) tangential regularisation [1/kg]
     R_n: wp.array[wp.float64]  # (C,) normal regularisation [1/kg]
     v_hat: wp.array[wp.float64]  # (C,) stabilising normal velocity [m/s]
+    normal_law: wp.array[NormalLaw]  # (C,) Hunt & Crossley's normal law
+    n0: wp.array[wp.float64]  # (C,) its impulse at the start of the step [N s]
+    slip_scale: wp.array[wp.float64]  # (C,) slip speed below which friction is regularised [m/s]
     vc: wp.array[wp.vec3d]  # (C,) velocity of B relative to A [m/s]
     dvc: wp.array[wp.vec3d]  # (C,) its change along the search direction
     gamma: wp.array[wp.vec3d]  # (C,) impulse on B [N s]

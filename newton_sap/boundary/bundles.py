@@ -41,11 +41,14 @@ def bodies(model) -> Bodies:
 
 
 def shapes(model) -> Shapes:
-    """The model's shape materials; without the custom attribute every relaxation time is kd / ke."""
-    tau = getattr(getattr(model, "sap", None), "relaxation_time", None)
-    if tau is None:
-        tau = wp.full(model.shape_count, -1.0, dtype=wp.float32, device=model.device)
-    return _fill(Shapes, model, "shape_material_", body=model.shape_body, relaxation_time=tau)
+    """The model's shape materials; without the custom attributes the defaults apply."""
+    custom = {}
+    for field, attribute in {"relaxation_time": "relaxation_time", "dissipation": "hunt_crossley_dissipation"}.items():
+        array = getattr(getattr(model, "sap", None), attribute, None)
+        if array is None:
+            array = wp.full(model.shape_count, -1.0, dtype=wp.float32, device=model.device)
+        custom[field] = array
+    return _fill(Shapes, model, "shape_material_", body=model.shape_body, **custom)
 
 
 def contact_rows(contacts) -> ContactRows:
@@ -75,6 +78,8 @@ def contact_law(options) -> ContactLaw:
     law = ContactLaw()
     law.beta = options.near_rigid_contact
     law.sigma = options.friction_regularization
+    law.stiction_tolerance = options.stiction_tolerance
+    law.default_dissipation = options.hunt_crossley_dissipation
     law.drake_materials = int(options.material_rule == "drake")
     law.witness_points = int(options.contact_point == "witness")
     law.body_inertia_weight = int(options.contact_weight == "body_inertia")

@@ -38,6 +38,8 @@ class ContactLaw:
 
     beta: wp.float64  # near_rigid_contact
     sigma: wp.float64  # friction_regularization
+    stiction_tolerance: wp.float64  # [m/s]
+    default_dissipation: wp.float64  # [s/m]
     drake_materials: int
     witness_points: int
     body_inertia_weight: int
@@ -64,6 +66,7 @@ class Material:
 
     stiffness: wp.float64
     relaxation_time: wp.float64
+    dissipation: wp.float64
     mu: wp.float64
     weight_a: wp.float64  # share of A's surface point in the common contact point
 
@@ -126,6 +129,15 @@ def shape_relaxation_time(shapes: Shapes, shape: int):
 
 
 @wp.func
+def shape_dissipation(shapes: Shapes, law: ContactLaw, shape: int):
+    """``sap:hunt_crossley_dissipation`` where set, else the option's default [s/m]."""
+    d = wp.float64(shapes.dissipation[shape])
+    if d < wp.float64(0.0):
+        d = law.default_dissipation
+    return d
+
+
+@wp.func
 def is_unset(shapes: Shapes, law: ContactLaw, shape: int):
     """Whether a shape's stiffness and damping are Newton's defaults, which nobody chose for it."""
     return shapes.ke[shape] == law.unset_ke and shapes.kd[shape] == law.unset_kd and shapes.relaxation_time[shape] < 0.0
@@ -146,6 +158,9 @@ def combine_materials(shapes: Shapes, law: ContactLaw, a: int, b: int, dt: wp.fl
     out.weight_a = half
     if total > wp.float64(0.0):
         out.weight_a = k_a / total
+    # The softer body deforms more, so its dissipation counts more.
+    out.dissipation = (wp.float64(1.0) - out.weight_a) * shape_dissipation(shapes, law, a)
+    out.dissipation += out.weight_a * shape_dissipation(shapes, law, b)
     if law.drake_materials == 1:
         if total > wp.float64(0.0):
             out.stiffness = k_a * out.weight_a * (k_b / k_a) if k_a > wp.float64(0.0) else wp.float64(0.0)
@@ -203,6 +218,7 @@ def store(pool: ContactPool, slot: int, i: int, a: Side, b: Side, pair: Material
     pool.relaxation_time[slot] = pair.relaxation_time
     if phi0 > wp.float64(0.0) and law.ahead == 0:
         pool.relaxation_time[slot] = wp.float64(0.0)
+    pool.dissipation[slot] = pair.dissipation
     pool.mu[slot] = pair.mu
     point_a = pair.weight_a * a.surface + (wp.float64(1.0) - pair.weight_a) * b.surface
     point_b = point_a

@@ -1,8 +1,12 @@
-"""Contact laws by name."""
+"""Contact laws by name: the one place where a law is entered."""
 
-from . import friction_cone
+from . import friction_cone, lagged, similar
 
-CONTACT_LAWS = {"sap": friction_cone.evaluate_contact}
+CONTACT_LAWS = {
+    "sap": friction_cone.evaluate_contact,
+    "lagged": lagged.evaluate_contact,
+    "similar": similar.evaluate_contact,
+}
 
 
 def contact_law(name: str):

@@ -1,0 +1,54 @@
+"""Hunt & Crossley's normal law over a time step, shared by the lagged and the similar contact models (F 2.4).
+
+Elastic force ``f(v) = fe0 - dt k v`` at the end of the step, times ``1 - d v``; both factors clamped at zero.
+"""
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+TINY = wp.constant(wp.float64(1.0e-20))
+
+
+@wp.struct
+class NormalLaw:
+    """One contact's normal law."""
+
+    fe0: wp.float64  # elastic force at the start of the step, negative while open [N]
+    k: wp.float64  # [N/m]
+    d: wp.float64  # dissipation [s/m]
+    dt: wp.float64  # [s]
+
+
+@wp.func
+def release_velocity(law: NormalLaw):
+    """Separation velocity at which the force has vanished."""
+    one = wp.float64(1.0)
+    return wp.min(law.fe0 / (law.dt * (law.k + TINY)), one / (law.d + TINY))
+
+
+@wp.func
+def normal_impulse(law: NormalLaw, v: wp.float64):
+    """n(v) = dt (fe0 - dt k v)+ (1 - d v)+."""
+    zero = wp.float64(0.0)
+    return law.dt * wp.max(law.fe0 - law.dt * law.k * v, zero) * wp.max(wp.float64(1.0) - law.d * v, zero)
+
+
+@wp.func
+def normal_slope(law: NormalLaw, v: wp.float64):
+    """n'(v), never positive."""
+    if v >= release_velocity(law):
+        return wp.float64(0.0)
+    elastic = law.fe0 - law.dt * law.k * v
+    return -law.dt * (law.k * law.dt * (wp.float64(1.0) - law.d * v) + law.d * elastic)
+
+
+@wp.func
+def normal_potential(law: NormalLaw, v: wp.float64):
+    """N(v) with N' = n, zero at v = 0 where the contact is closed."""
+    half = wp.float64(0.5)
+    x = wp.min(v, release_velocity(law))
+    change = -law.dt * law.k * x
+    elastic = x * (law.fe0 + half * change)
+    damped = half * law.d * x * x * (law.fe0 + wp.float64(2.0) / wp.float64(3.0) * change)
+    return law.dt * (elastic - damped)

@@ -1,0 +1,35 @@
+"""The lagged contact model: Hunt & Crossley's normal force, and friction bounded by its value at the start of the step.
+
+Normal and tangent do not interact within a step, so sliding neither lifts a body nor kicks it (F 2.4).
+"""
+
+import warp as wp
+
+from ..workspace import ContactPool
+from .hunt_crossley import NormalLaw, normal_impulse, normal_potential, normal_slope
+from .response import Response
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.func
+def lagged(vc: wp.vec3d, n: wp.vec3d, law: NormalLaw, mu: wp.float64, n0: wp.float64, slip_scale: wp.float64):
+    """Cost -N(vn) + mu n0 |vt|_s with its impulse and Hessian block."""
+    response = Response()
+    vn = wp.dot(n, vc)
+    vt = vc - vn * n
+    length = wp.sqrt(wp.dot(vt, vt) + slip_scale * slip_scale)
+    t = vt / length
+    bound = mu * n0
+    normal = wp.outer(n, n)
+    tangent = wp.identity(n=3, dtype=wp.float64) - normal
+    response.cost = bound * (length - slip_scale) - normal_potential(law, vn)
+    response.gamma = normal_impulse(law, vn) * n - bound * t
+    response.G = (bound / length) * (tangent - wp.outer(t, t)) - normal_slope(law, vn) * normal
+    return response
+
+
+@wp.func
+def evaluate_contact(pool: ContactPool, slot: int, vc: wp.vec3d):
+    """The law applied to a slot of the pool."""
+    return lagged(vc, pool.normal[slot], pool.normal_law[slot], pool.mu[slot], pool.n0[slot], pool.slip_scale[slot])
