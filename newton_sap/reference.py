@@ -63,6 +63,10 @@ __all__ = [
 NO_DRIVE, DRIVE_POSITION, DRIVE_VELOCITY, DRIVE_POSITION_VELOCITY, DRIVE_EFFORT = range(5)  # newton.JointTargetMode
 NO_LIMIT = 1.0e9
 """A position bound this large means "none"; Newton's own is 1e10."""
+UNSET_KE, UNSET_KD = 2500.0, 100.0
+"""Stiffness [N/m] and damping [N s/m] of a Newton shape that nobody gave any."""
+RIGID = 1.0e30
+"""Stiffness [N/m] beyond what any step resolves."""
 NO_VELOCITY_LIMIT = 1.0e6
 """A velocity bound this large means "none"; it is Newton's default."""
 
@@ -239,7 +243,7 @@ class ReferenceSolver(Multibody):
         for name in ("stiffness", "damping", "friction", "surface_velocity"):
             array = getattr(contacts, f"rigid_contact_{name}", None)
             optional[name] = None if array is None else array.numpy().astype(float)
-        materials = Materials(model, options.material_rule)
+        materials = Materials(model, options)
         shape_body = model.shape_body.numpy()
         rows = []
         for i in range(min(int(contacts.rigid_contact_count.numpy()[0]), contacts.rigid_contact_max)):
@@ -251,7 +255,7 @@ class ReferenceSolver(Multibody):
             support = [kin.to_world(b, data[f"point{s}"][i].astype(float)) for s, b in enumerate(bodies)]
             surface = [support[s] + kin.rotate(b, data[f"offset{s}"][i].astype(float)) for s, b in enumerate(bodies)]
             phi0 = n @ (support[1] - support[0]) - float(data["margin0"][i]) - float(data["margin1"][i])
-            k, tau, mu, weights = materials.pair(*shapes)
+            k, tau, mu, weights = materials.pair(*shapes, dt)
             given = {
                 name: 0.0 if optional[name] is None else optional[name][i]
                 for name in ("stiffness", "damping", "friction")
@@ -313,24 +317,30 @@ class ReferenceSolver(Multibody):
 class Materials:
     """Per-shape stiffness, relaxation time and friction, and the rule that combines two of them."""
 
-    def __init__(self, model, rule):
-        self.rule = rule
+    def __init__(self, model, options):
+        self.rule = options.material_rule
         self.k, kd, self.mu = (getattr(model, f"shape_material_{n}").numpy().astype(float) for n in ("ke", "kd", "mu"))
         self.tau = np.divide(kd, self.k, out=np.zeros_like(kd), where=self.k > 0.0)
+        self.unset = (self.k == UNSET_KE) & (kd == UNSET_KD) & (options.unset_materials == "rigid")
         own = getattr(getattr(model, "sap", None), "relaxation_time", None)
         if own is not None:
             own = own.numpy().astype(float)
             self.tau = np.where(own >= 0.0, own, self.tau)
+            self.unset &= own < 0.0
 
-    def pair(self, a, b):
+    def pair(self, a, b, dt):
         """Return stiffness [N/m], relaxation time [s], friction [-] and the two bodies' weights of the contact point."""
         ka, kb, mu_a, mu_b = self.k[a], self.k[b], self.mu[a], self.mu[b]
         total = ka + kb
         weights = (ka / total, kb / total) if total > 0.0 else (0.5, 0.5)
         if self.rule == "newton":
-            return 0.5 * total, weights[0] * self.tau[a] + weights[1] * self.tau[b], 0.5 * (mu_a + mu_b), weights
-        mu = 2.0 * mu_a * mu_b / (mu_a + mu_b) if mu_a + mu_b > 0.0 else 0.0
-        return weights[0] * kb, self.tau[a] + self.tau[b], mu, weights
+            k, tau, mu = 0.5 * total, weights[0] * self.tau[a] + weights[1] * self.tau[b], 0.5 * (mu_a + mu_b)
+        else:
+            k, tau = weights[0] * kb, self.tau[a] + self.tau[b]
+            mu = 2.0 * mu_a * mu_b / (mu_a + mu_b) if mu_a + mu_b > 0.0 else 0.0
+        if self.unset[a] and self.unset[b]:  # as stiff as the step resolves, critically damped
+            k, tau = RIGID, dt
+        return k, tau, mu, weights
 
 
 def _body_weight(m, kin, body, point):
