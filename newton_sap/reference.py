@@ -18,15 +18,18 @@ from newton_sap.config import resolve_options
 from newton_sap.reference_convex import (
     Contact,
     ConvexProblem,
+    HuntCrossley,
     Row,
     Solution,
     clamped_linear,
     friction_cone,
+    lagged,
     limit_gains,
     line_search,
     minimize,
     near_rigid,
     regularization,
+    similar,
 )
 from newton_sap.reference_multibody import (
     BALL,
@@ -44,12 +47,14 @@ from newton_sap.reference_multibody import (
 __all__ = [
     "Contact",
     "ConvexProblem",
+    "HuntCrossley",
     "ReferenceResult",
     "ReferenceSolver",
     "Row",
     "Solution",
     "clamped_linear",
     "friction_cone",
+    "lagged",
     "limit_gains",
     "line_search",
     "minimize",
@@ -58,6 +63,8 @@ __all__ = [
     "quat_log",
     "quat_matrix",
     "quat_mul",
+    "regularization",
+    "similar",
 ]
 
 NO_DRIVE, DRIVE_POSITION, DRIVE_VELOCITY, DRIVE_POSITION_VELOCITY, DRIVE_EFFORT = range(5)  # newton.JointTargetMode
@@ -285,8 +292,19 @@ class ReferenceSolver(Multibody):
             R_n = regularization(options.near_rigid_contact, w, k, tau, dt)
             R_t = options.friction_regularization * w
             v_hat = -phi0 / (dt + tau)
-            rows.append(Contact(i, tuple(bodies), n, np.array(surface), J, bias, phi0, v_hat, R_n, R_t, mu, w))
+            row = Contact(i, tuple(bodies), n, np.array(surface), J, bias, phi0, v_hat, R_n, R_t, mu, w)
+            if options.contact_model != "sap":
+                self._make_hunt_crossley(row, k, materials.dissipation(*shapes), n @ (J @ v0 + bias), dt)
+            rows.append(row)
         return rows
+
+    def _make_hunt_crossley(self, row, k, d, v_n0, dt):
+        """Turn a contact into one of the lagged or similar model."""
+        if k == RIGID:  # the laws have no bound of their own
+            k, d = 1.0 / (dt * dt * near_rigid(self.options.near_rigid_contact, row.w)), 0.0
+        row.model, row.normal = self.options.contact_model, HuntCrossley(-k * row.phi0, k, d, dt)
+        row.n0 = dt * max(row.normal.fe0, 0.0) * max(1.0 - d * v_n0, 0.0)
+        row.slip_scale = max(self.options.stiction_tolerance, row.mu * row.R_t * row.n0)
 
     def _dissipation(self, tau, gap):
         """Relaxation time [s] at a gap [m or rad]: none before touch, unless asked for."""
@@ -322,6 +340,10 @@ class Materials:
         self.k, kd, self.mu = (getattr(model, f"shape_material_{n}").numpy().astype(float) for n in ("ke", "kd", "mu"))
         self.tau = np.divide(kd, self.k, out=np.zeros_like(kd), where=self.k > 0.0)
         self.unset = (self.k == UNSET_KE) & (kd == UNSET_KD) & (options.unset_materials == "rigid")
+        self.d = np.full(len(self.k), options.hunt_crossley_dissipation)
+        own = getattr(getattr(model, "sap", None), "hunt_crossley_dissipation", None)
+        if own is not None:
+            self.d = np.where(own.numpy() >= 0.0, own.numpy().astype(float), self.d)
         own = getattr(getattr(model, "sap", None), "relaxation_time", None)
         if own is not None:
             own = own.numpy().astype(float)
@@ -341,6 +363,12 @@ class Materials:
         if self.unset[a] and self.unset[b]:  # as stiff as the step resolves, critically damped
             k, tau = RIGID, dt
         return k, tau, mu, weights
+
+    def dissipation(self, a, b):
+        """Return Hunt & Crossley's dissipation of a pair [s/m]; the softer body, which deforms more, counts more."""
+        total = self.k[a] + self.k[b]
+        weight = self.k[a] / total if total > 0.0 else 0.5
+        return (1.0 - weight) * self.d[a] + weight * self.d[b]
 
 
 def _body_weight(m, kin, body, point):

@@ -63,6 +63,78 @@ def friction_cone(vc, n, v_hat, R_n, R_t, mu, eps=SOFT_NORM):
     return 0.5 * a * a / Q, (a / Q) * w, np.outer(w, w) / Q + bend * (tangent_plane - np.outer(t, t))
 
 
+@dataclass
+class HuntCrossley:
+    """Hunt & Crossley's normal impulse over a step as a function of the separation velocity ``v`` [m/s].
+
+    ``n(v) = dt (fe0 - dt k v)+ (1 - d v)+``, its slope, and a potential ``N`` with ``N' = n``.
+    """
+
+    fe0: float
+    """Elastic force at the start of the step [N], negative while the contact is open."""
+    k: float
+    d: float
+    dt: float
+
+    def release(self):
+        """Velocity from which on there is no force."""
+        by_spring = self.fe0 / (self.dt * self.k) if self.k > 0.0 else math.copysign(math.inf, self.fe0)
+        return min(by_spring, 1.0 / self.d if self.d > 0.0 else math.inf)
+
+    def impulse(self, v):
+        """``n(v)`` [N s]."""
+        return self.dt * max(self.fe0 - self.dt * self.k * v, 0.0) * max(1.0 - self.d * v, 0.0)
+
+    def slope(self, v):
+        """``n'(v)`` [kg], never positive."""
+        if v >= self.release():
+            return 0.0
+        return -self.dt * (self.k * self.dt * (1.0 - self.d * v) + self.d * (self.fe0 - self.dt * self.k * v))
+
+    def potential(self, v):
+        """``N(v)`` [J], constant beyond the release velocity: the integral of the quadratic ``n``."""
+        v = min(v, self.release())
+        a, b, c = self.fe0, -(self.dt * self.k + self.d * self.fe0), self.d * self.dt * self.k
+        return self.dt * (a * v + b * v**2 / 2.0 + c * v**3 / 3.0)
+
+
+def _slip(vc, n, scale):
+    """Return normal velocity, softened slip speed, slip direction (length < 1) and the tangent plane's projector."""
+    v_n = n @ vc
+    v_t = vc - v_n * n
+    length = math.sqrt(v_t @ v_t + scale * scale)
+    return v_n, length, v_t / length, np.eye(3) - np.outer(n, n)
+
+
+def lagged(vc, n, normal, mu, n0, slip_scale):
+    """Evaluate the lagged contact model: Hunt & Crossley, and friction bounded by an impulse known beforehand.
+
+    Args:
+        vc: Velocity of body B relative to A at the contact, world frame, shape (3,) [m/s].
+        n: Unit normal from A to B, world frame, shape (3,).
+        normal: Normal law (:class:`HuntCrossley`).
+        mu: Friction coefficient [-], >= 0.
+        n0: Normal impulse at the start of the step [N s], >= 0.
+        slip_scale: Slip speed below which friction is regularised [m/s], > 0.
+
+    Returns:
+        ``(cost, gamma, G)`` as :func:`friction_cone`.
+    """
+    v_n, length, t, tangent_plane = _slip(vc, n, slip_scale)
+    cost = mu * n0 * (length - slip_scale) - normal.potential(v_n)
+    G = mu * n0 / length * (tangent_plane - np.outer(t, t)) - normal.slope(v_n) * np.outer(n, n)
+    return cost, normal.impulse(v_n) * n - mu * n0 * t, G
+
+
+def similar(vc, n, normal, mu, slip_scale):
+    """Evaluate the similar contact model: Hunt & Crossley's law of ``z = v_n - mu |v_t|``; see :func:`lagged`."""
+    v_n, length, t, tangent_plane = _slip(vc, n, slip_scale)
+    z = v_n - mu * (length - slip_scale)
+    direction, impulse = n - mu * t, normal.impulse(z)
+    bend = mu * impulse / length * (tangent_plane - np.outer(t, t))
+    return -normal.potential(z), impulse * direction, bend - normal.slope(z) * np.outer(direction, direction)
+
+
 def clamped_linear(vc, v_hat, R, lo, hi):
     """Evaluate a scalar row whose impulse ``(v_hat - vc) / R`` is clamped to ``[lo, hi]``.
 
@@ -128,8 +200,19 @@ class Contact:
     R_t: float
     mu: float
     w: float
+    model: str = "sap"
+    """Name of the contact law."""
+    normal: HuntCrossley | None = None
+    """Normal law of the lagged and similar models."""
+    n0: float = 0.0
+    slip_scale: float = 0.0
 
     def law(self, vc):
+        """Cost, impulse and Hessian at the contact velocity ``vc``."""
+        if self.model == "lagged":
+            return lagged(vc, self.n, self.normal, self.mu, self.n0, self.slip_scale)
+        if self.model == "similar":
+            return similar(vc, self.n, self.normal, self.mu, self.slip_scale)
         return friction_cone(vc, self.n, self.v_hat, self.R_n, self.R_t, self.mu)
 
 
@@ -146,6 +229,7 @@ class Row:
     hi: float
 
     def law(self, vc):
+        """Cost, impulse and slope at the constraint velocity ``vc``."""
         return clamped_linear(vc, self.v_hat, self.R, self.lo, self.hi)
 
 

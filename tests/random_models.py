@@ -25,7 +25,7 @@ def random_transform(rng, reach=0.3) -> wp.transform:
     return wp.transform(wp.vec3(*rng.uniform(-reach, reach, 3)), wp.quat(*random_rotation(rng)))
 
 
-def random_tree_model(
+def random_tree_builder(
     seed,
     joint_count=6,
     worlds=1,
@@ -41,14 +41,16 @@ def random_tree_model(
     springs=True,
     limits=True,
     drives=True,
+    friction=False,
+    velocity_limits=False,
     global_tree=False,
     materials=True,
 ):
-    """Return a finalized model of random trees, one sphere per body and a static ground plane for contacts.
+    """Return a builder of random trees, one sphere per body and a static ground plane for contacts.
 
     Args:
         seed: Seed of the generator.
-        joint_count: Joints of each tree.
+        joint_count: Joints of each tree, or their range as (least, most).
         worlds: 1 leaves everything in the global world -1, as a plain user model does; more builds that many
             worlds with different trees and different gravity.
         tree_count: Trees per world.
@@ -62,6 +64,8 @@ def random_tree_model(
         springs: Give every dof but those of FREE and DISTANCE joints a passive spring.
         limits: Bound about half of the scalar axes.
         drives: Draw a target mode and gains for every dof but those of FREE and DISTANCE joints.
+        friction: Give about half of the dofs but those of FREE and DISTANCE joints dry friction.
+        velocity_limits: Bound the speed of about half of the same dofs.
         global_tree: With several worlds, also build one tree in world -1.
         materials: Draw stiffness, damping and friction per shape; False keeps Newton's defaults.
     """
@@ -75,7 +79,10 @@ def random_tree_model(
     def add_trees(count):
         for tree in range(count):
             kinematic = kinematic_root and tree == 0
-            _add_tree(builder, rng, joint_count, max_depth, root_kinds, inner_kinds, kinematic, features, materials)
+            joints = (
+                joint_count if isinstance(joint_count, int) else int(rng.integers(joint_count[0], joint_count[1] + 1))
+            )
+            _add_tree(builder, rng, joints, max_depth, root_kinds, inner_kinds, kinematic, features, materials)
 
     if worlds == 1:
         add_trees(tree_count)
@@ -87,7 +94,13 @@ def random_tree_model(
         if global_tree:
             add_trees(1)
     builder.add_shape_plane(plane=(0.0, 0.0, 1.0, 0.0), width=0.0, length=0.0, cfg=_material(rng, materials))
-    return builder.finalize()
+    _add_dof_bounds(builder, np.random.default_rng([seed, 1]), friction, velocity_limits)
+    return builder
+
+
+def random_tree_model(seed, *args, **kwargs):
+    """Return the finalized model of :func:`random_tree_builder`."""
+    return random_tree_builder(seed, *args, **kwargs).finalize()
 
 
 def random_state(model, seed, speed=1.0, forces=True):
@@ -145,6 +158,20 @@ def random_contacts(
         per_contact_shape_properties=overrides,
         rigid_contact_surface_velocity=surface_velocity,
     )
+    write_contacts(contacts, random_contact_rows(model, state, rng, count, depth, height))
+    if overrides:
+        for name, low, high in (("stiffness", 1e3, 1e5), ("damping", 1.0, 100.0), ("friction", 0.2, 2.0)):
+            values = rng.uniform(low, high, contacts.rigid_contact_max) * rng.integers(0, 2, contacts.rigid_contact_max)
+            getattr(contacts, f"rigid_contact_{name}").assign(values.astype(np.float32))
+    if surface_velocity:
+        contacts.rigid_contact_surface_velocity.assign(
+            rng.normal(size=(contacts.rigid_contact_max, 3)).astype(np.float32)
+        )
+    return contacts
+
+
+def random_contact_rows(model, state, rng, count, depth=0.01, height=0.01):
+    """Return ``count`` rows of :func:`contact_row`; arguments as in :func:`random_contacts`."""
     shape_body, shape_world = model.shape_body.numpy(), model.shape_world.numpy()
     body_q, body_com = state.body_q.numpy().astype(float), model.body_com.numpy().astype(float)
     rows = []
@@ -160,16 +187,7 @@ def random_contacts(
         phi = rng.uniform(-depth, height)
         margins = rng.uniform(0.0, 0.1, 2)
         rows.append(contact_row((a, b), (body_a, body_b), body_q, point, n, phi, margins))
-    write_contacts(contacts, rows)
-    if overrides:
-        for name, low, high in (("stiffness", 1e3, 1e5), ("damping", 1.0, 100.0), ("friction", 0.2, 2.0)):
-            values = rng.uniform(low, high, contacts.rigid_contact_max) * rng.integers(0, 2, contacts.rigid_contact_max)
-            getattr(contacts, f"rigid_contact_{name}").assign(values.astype(np.float32))
-    if surface_velocity:
-        contacts.rigid_contact_surface_velocity.assign(
-            rng.normal(size=(contacts.rigid_contact_max, 3)).astype(np.float32)
-        )
-    return contacts
+    return rows
 
 
 def transform_point(transform, point):
@@ -312,3 +330,15 @@ def _add_joint(builder, rng, kind, parent, child, features):
 
 def _matrix(q):
     return np.column_stack([_rotate(q, e) for e in np.eye(3)])
+
+
+def _add_dof_bounds(builder, rng, friction, velocity_limits):
+    """Draw dry friction and velocity limits; a generator of their own leaves all other draws as they are."""
+    free = (newton.JointType.FREE, newton.JointType.DISTANCE)
+    ends = [*builder.joint_qd_start[1:], builder.joint_dof_count]
+    for start, end, kind in zip(builder.joint_qd_start, ends, builder.joint_type, strict=True):
+        for k in range(start, end) if kind not in free else ():
+            if friction and rng.random() < 0.5:
+                builder.joint_friction[k] = float(10.0 ** rng.uniform(-1, 2))
+            if velocity_limits and rng.random() < 0.5:
+                builder.joint_velocity_limit[k] = float(rng.uniform(0.1, 2.0))
