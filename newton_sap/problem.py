@@ -3,13 +3,14 @@
 import warp as wp
 
 from .boundary.contacts import RIGID, ContactLaw
-from .constraints.clamped_linear import regularization
+from .constraints.clamped_linear import FOUR_PI_SQUARED, regularization
+from .constraints.couplers import build_coupling, mark_coupling
 from .constraints.hunt_crossley import NormalLaw
 from .constraints.joint_rows import JointLaw, Targets, link_rows
 from .minimizer.lanes import sync
 from .minimizer.objective import contact_velocity
 from .multibody.spatial import to_mat33d, velocity_at
-from .workspace import ROWS_PER_DOF, Bodies, ContactPool, Joints, Motion, Problem, RowPool, Tree
+from .workspace import ROWS_PER_DOF, Bodies, ContactPool, CouplingTable, Joints, Motion, Pools, Problem, RowPool, Tree
 
 wp.set_module_options({"enable_backward": False})
 
@@ -227,7 +228,7 @@ def prepare_hunt_crossley(
     normal.dt = dt
     if normal.k == RIGID:
         # Hunt & Crossley's law has no bound of its own, and needs no dissipation where the step resolves no bounce.
-        normal.k = wp.float64(39.47841760435743) / (law.beta * law.beta * dt * dt * w)
+        normal.k = FOUR_PI_SQUARED / (law.beta * law.beta * dt * dt * w)
         normal.d = wp.float64(0.0)
     normal.fe0 = -normal.k * pool.phi0[slot]
     vn0 = wp.dot(pool.normal[slot], pool.bias[slot] + contact_velocity(pool, problem.v, slot, base))
@@ -267,30 +268,55 @@ def couple_trees(pool: ContactPool, problem: Problem, slot: int, base: int):
 
 
 
+@wp.struct
+class StepInput:
+    """What the rows of this step depend on besides the model and the motion."""
+
+    joint_law: JointLaw
+    contact_law: ContactLaw
+    targets: Targets
+    joint_q: wp.array[wp.float32]
+    dt: wp.float64
+
+
+@wp.func
+def number_problem(
+    tree: Tree, joints: Joints, table: CouplingTable, m: Motion, pools: Pools, problem: Problem, step: StepInput, g: int
+):
+    """Serial part: sort contacts, gather rows, find the touched trees and number their unknowns."""
+    start = pools.contacts.group_start[g]
+    count = wp.min(pools.contacts.group_count[g], pools.contacts.order.shape[0] - start)
+    sort_contacts(pools.contacts, start, count)
+    gather_rows(tree, joints, m, pools.rows, problem, step.joint_law, step.targets, step.joint_q, g, step.dt)
+    for i in range(count):
+        mark_tree(tree, problem, pools.contacts.link_a[pools.contacts.order[start + i]])
+        mark_tree(tree, problem, pools.contacts.link_b[pools.contacts.order[start + i]])
+    for c in range(table.group_start[g], table.group_start[g + 1]):
+        mark_coupling(tree, table, problem, c)
+    number_unknowns(tree, m, problem, g)
+    number_rows(tree, m, pools.rows, problem, g)
+
+
 @wp.kernel
 def assemble_problem(
-    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, pool: ContactPool, rows: RowPool, problem: Problem,
-    joint_law: JointLaw, contact_law: ContactLaw, targets: Targets, joint_q: wp.array[wp.float32], dt: wp.float64,
+    tree: Tree, joints: Joints, bodies: Bodies, table: CouplingTable, m: Motion, pools: Pools, problem: Problem,
+    step: StepInput,
 ):
-    """One block per group: its lane 0 sorts and numbers, all lanes build contact Jacobians and regularisation."""
+    """One block per group: its lane 0 sorts and numbers, all lanes build Jacobians and regularisation."""
     g, lane = wp.tid()
-    start = pool.group_start[g]
-    count = wp.min(pool.group_count[g], pool.order.shape[0] - start)
+    start = pools.contacts.group_start[g]
+    count = wp.min(pools.contacts.group_count[g], pools.contacts.order.shape[0] - start)
     base = tree.group_dof_start[g]
     if lane == 0:
-        sort_contacts(pool, start, count)
-        gather_rows(tree, joints, m, rows, problem, joint_law, targets, joint_q, g, dt)
-        for i in range(count):
-            mark_tree(tree, problem, pool.link_a[pool.order[start + i]])
-            mark_tree(tree, problem, pool.link_b[pool.order[start + i]])
-        number_unknowns(tree, m, problem, g)
-        number_rows(tree, m, rows, problem, g)
+        number_problem(tree, joints, table, m, pools, problem, step, g)
     sync()
     for i in range(lane, count, wp.block_dim()):
-        slot = pool.order[start + i]
-        contact_jacobian(tree, m, pool, problem, slot, contact_law.witness_points)
-        regularize_contact(tree, bodies, m, pool, problem, contact_law, slot, base, dt)
-        couple_trees(pool, problem, slot, base)
+        slot = pools.contacts.order[start + i]
+        contact_jacobian(tree, m, pools.contacts, problem, slot, step.contact_law.witness_points)
+        regularize_contact(tree, bodies, m, pools.contacts, problem, step.contact_law, slot, base, step.dt)
+        couple_trees(pools.contacts, problem, slot, base)
+    for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
+        build_coupling(tree, joints, table, m, pools.couplers, problem, c, step.joint_q, step.joint_law.beta, step.dt)
     for i in range(lane, problem.count[g], wp.block_dim()):
         start_from_v0(m, problem, base, i)
 

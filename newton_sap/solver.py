@@ -11,6 +11,7 @@ import newton
 
 from .boundary import bundles, output
 from .boundary.contacts import ContactRows, collect_contacts, list_contacts
+from .boundary.couplings import attach_switches, build_couplings
 from .boundary.convention import Orders, SapControl, SapState, orders_of
 from .boundary.topology import build_topology
 from .boundary.validation import require_arrays, validate_dt, validate_model, validate_topology
@@ -23,8 +24,8 @@ from .minimizer.newton import minimize_kernel
 from .multibody.free_motion import Efforts, free_motion
 from .multibody.integration import UPDATES, integrate
 from .multibody.kinematics import kinematics
-from .problem import assemble_problem
-from .workspace import ROWS_PER_DOF, Motion, Problem, RowPool, Stats, allocate, allocate_contacts
+from .problem import StepInput, assemble_problem
+from .workspace import ROWS_PER_DOF, Motion, Pools, Problem, RowPool, Stats, allocate, allocate_contacts
 
 BLOCK_DIM = 32
 """Lanes that share one solve group on CUDA; a CPU block has one."""
@@ -214,13 +215,18 @@ class SolverSAP(newton.solvers.SolverBase):
 
     def _assemble(self, frame: Frame) -> None:
         """Rows, unknowns, contact Jacobians and regularisation of every group."""
-        inputs = [self.tree, self.joints, self.bodies, self.motion, self.pool, self.row_pool, self.problem]
-        inputs += [self._joint_law, self._contact_law, frame.targets, frame.state_in.joint_q, frame.dt]
+        step = StepInput()
+        step.joint_law = self._joint_law
+        step.contact_law = self._contact_law
+        step.targets = frame.targets
+        step.joint_q = frame.state_in.joint_q
+        step.dt = frame.dt
+        inputs = [self.tree, self.joints, self.bodies, self.couplings, self.motion, self.pools, self.problem, step]
         self._launch_groups(assemble_problem, inputs)
 
     def _minimize(self, frame: Frame) -> None:
         """The velocity at the end of the step."""
-        inputs = [self.tree, self.motion, self.pool, self.row_pool, self.problem, self.stats]
+        inputs = [self.tree, self.couplings, self.motion, self.pools, self.problem, self.stats]
         self._launch_groups(self._minimize_kernel, [*inputs, self._tolerances, self.hessian])
 
     def _integrate(self, frame: Frame) -> None:
@@ -340,7 +346,9 @@ class SolverSAP(newton.solvers.SolverBase):
         small = dict.fromkeys(("mass", "moment", "inertia", "A", "factor", "r", "v_star", "v"), 0)
         self.arrived = allocate(Motion, counts | small, device)
         rows = ROWS_PER_DOF * size.dof_count
-        self.row_pool = allocate(RowPool, {"*": rows, "count": size.group_count}, device)
+        self.pools = Pools()
+        self.pools.rows = allocate(RowPool, {"*": rows, "count": size.group_count}, device)
+        self.couplings, self.pools.couplers = build_couplings(self.model, size, size.loop_joints, device)
         self.problem = allocate(
             Problem, {"*": size.dof_count, "count": size.group_count, "tree_start": size.tree_count}, device
         )
@@ -351,7 +359,7 @@ class SolverSAP(newton.solvers.SolverBase):
         self._no_mask = wp.zeros(0, dtype=wp.bool, device=device)
         self._contacts_seen = None
         self._contact_dt = 1.0
-        self.pool = allocate_contacts(self._contact_capacity(), size.group_count, size.contact_stride, device)
+        self._allocate_contacts(self._contact_capacity())
         # CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping.
         self._threads = 1 if device.is_cpu else min(max(self.pool.row.shape[0], 1), 65536)
 
@@ -374,14 +382,20 @@ class SolverSAP(newton.solvers.SolverBase):
                 f"the contacts have room for {capacity}, the solver for {self.pool.row.shape[0]}, and arrays cannot grow "
                 f"while a graph is captured; pass max_contacts={capacity} to SolverSAP, or step once before capturing"
             )
+        self._allocate_contacts(capacity)
+
+    def _allocate_contacts(self, capacity: int) -> None:
+        """Make a contact pool."""
         size = self.topology
         self.pool = allocate_contacts(capacity, size.group_count, size.contact_stride, self.device)
+        self.pools.contacts = self.pool
 
     def _read_model(self) -> None:
         """Point the bundles at the model's current arrays."""
         self.joints = bundles.joints(self.model)
         self.bodies = bundles.bodies(self.model)
         self.shapes = bundles.shapes(self.model)
+        attach_switches(self.couplings, self.model)
 
     def _load_kernels(self) -> None:
         """Compile what a step launches, so that its first call may be captured."""

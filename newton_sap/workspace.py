@@ -15,6 +15,9 @@ from .constraints.hunt_crossley import NormalLaw
 ROWS_PER_DOF = 6
 """Scalar rows one dof can carry: two position limits, drive, dry friction, two velocity limits."""
 
+COUPLER_ROWS = 6
+"""Scalar rows one coupling can hold: all directions of a weld, or each coordinate of a six-dof joint."""
+
 
 @wp.struct
 class Tree:
@@ -173,6 +176,60 @@ class RowPool:
 
 
 @wp.struct
+class CouplingTable:
+    """Couplings of the model (K of them), group after group; the switches are Newton's arrays, read live."""
+
+    group_start: wp.array[wp.int32]  # (G + 1,)
+    kind: wp.array[wp.int32]  # (K,)
+    joint: wp.array[wp.int32]  # (K,) Newton joint that owns frames and switch, or -1
+    switch_row: wp.array[wp.int32]  # (K,) row of the switch array, or -1 for always
+    is_mimic: wp.array[wp.int32]  # (K,) 1 where the switch is in mimic_enabled
+    body_a: wp.array[wp.int32]  # (K,) Newton body, -1 for the world
+    body_b: wp.array[wp.int32]  # (K,)
+    frame_a: wp.array[wp.transform]  # (K,) on body A
+    frame_b: wp.array[wp.transform]  # (K,) on body B
+    linear_axes: wp.array[wp.int32]  # (K,) free linear axes
+    angular_axes: wp.array[wp.int32]  # (K,) free angular axes
+    axis_start: wp.array[wp.int32]  # (K,) the first axis in Newton's joint_axis
+    coordinates: wp.array[wp.int32]  # (K,) coupled coordinates
+    dof_a: wp.array[wp.int32]  # (K,) first dof that follows
+    dof_b: wp.array[wp.int32]  # (K,) first dof it follows, or -1
+    coefficients: wp.array2d[wp.float32]  # (K, 5) of the polynomial, constant first
+    joint_enabled: wp.array[wp.bool]
+    equality_enabled: wp.array[wp.bool]
+    mimic_enabled: wp.array[wp.bool]
+
+
+@wp.struct
+class CouplerPool:
+    """Scalar rows across several dofs, ``COUPLER_ROWS`` slots per coupling; a row without support does not act."""
+
+    group: wp.array[wp.int32]  # (K,)
+    support: wp.array[wp.int32]  # (R,)
+    unknown: wp.array[wp.int32]  # (R * stride,) problem indices
+    J: wp.array[wp.float64]  # (R * stride,)
+    bias: wp.array[wp.float64]  # (R,) velocity that no unknown causes
+    v_hat: wp.array[wp.float64]  # (R,)
+    R: wp.array[wp.float64]  # (R,)
+    lower: wp.array[wp.float64]  # (R,)
+    upper: wp.array[wp.float64]  # (R,)
+    vc: wp.array[wp.float64]  # (R,)
+    dvc: wp.array[wp.float64]  # (R,)
+    gamma: wp.array[wp.float64]  # (R,)
+    G: wp.array[wp.float64]  # (R,)
+    stride: int
+
+
+@wp.struct
+class Pools:
+    """All constraints of the step."""
+
+    contacts: ContactPool
+    rows: RowPool
+    couplers: CouplerPool
+
+
+@wp.struct
 class Problem:
     """The unknowns of each group: the free dofs of the trees that some constraint touches."""
 
@@ -220,7 +277,8 @@ def allocate(struct_type, sizes: dict[str, int], device, **values):
     bundle = struct_type()
     for name, variable in struct_type.vars.items():
         if name in values:
-            setattr(bundle, name, values[name])
+            if values[name] is not None:
+                setattr(bundle, name, values[name])
         elif hasattr(variable.type, "dtype"):  # an array annotation, not a scalar
             setattr(bundle, name, wp.zeros(sizes.get(name, sizes["*"]), dtype=variable.type.dtype, device=device))
     return bundle

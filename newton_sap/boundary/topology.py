@@ -31,6 +31,8 @@ class Topology:
     """Entries of all dense Hessians together."""
     contact_stride: int
     """Most dofs that can move one contact pair."""
+    loop_joints: tuple[int, ...]
+    """Newton joints that close loops."""
 
     def to_device(self, device) -> Tree:
         """Return the structure as a bundle of device arrays."""
@@ -45,15 +47,15 @@ def build_topology(model) -> Topology:
     """Return the structure of a model.
 
     Raises:
-        NotImplementedError: A joint that is not simulated (cable, loop-closing, mimic, disabled), by name.
+        NotImplementedError: A joint that is not simulated (cable, disabled tree joint), by name.
         ValueError: A dynamic body that no joint moves, or a joint that hangs on such a body.
     """
-    joints = _inbound_joints(model)
+    joints, loops = _inbound_joints(model)
     _require_moved_bodies(model, joints)
     trees = _trees(model, joints)
-    groups, group_world = _groups(model, trees)
+    groups, group_world = _groups(model, trees, loops)
     order = sorted(range(len(trees)), key=lambda t: (groups[t], t))
-    return _pack(model, [trees[t] for t in order], [groups[t] for t in order], group_world)
+    return _pack(model, [trees[t] for t in order], [groups[t] for t in order], group_world, loops)
 
 
 def body_name(model, body: int) -> str:
@@ -66,14 +68,15 @@ def joint_name(model, joint: int) -> str:
     return f"joint {joint} ({model.joint_label[joint]!r})"
 
 
-def _inbound_joints(model) -> dict[int, int]:
-    """Map each body to the tree joint that moves it."""
+def _inbound_joints(model) -> tuple[dict[int, int], list[int]]:
+    """Map each body to the tree joint that moves it, and list the joints that close loops."""
     parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
     types, articulation = model.joint_type.numpy(), model.joint_articulation.numpy()
-    enabled, mimic = model.joint_enabled.numpy(), model.joint_mimic_joint.numpy()
+    enabled = model.joint_enabled.numpy()
     names = {int(t): t.name for t in newton.JointType}
     end = model.articulation_end.numpy() if model.articulation_count else np.zeros(0, int)
     inbound: dict[int, int] = {}
+    loops: list[int] = []
     in_tree = [articulation[j] >= 0 and j < end[articulation[j]] for j in range(model.joint_count)]
     # Joints of articulations claim their bodies first; a stand-alone world joint moves what is left.
     for j in sorted(range(model.joint_count), key=lambda j: (not in_tree[j], j)):
@@ -85,22 +88,15 @@ def _inbound_joints(model) -> dict[int, int]:
             )
         body = int(child[j])
         if body in inbound or not (in_tree[j] or parent[j] == -1):
-            raise NotImplementedError(
-                f"{joint_name(model, j)} closes a loop at {body_name(model, body)}, which SolverSAP does not enforce yet; "
-                "remove the joint or use SolverMuJoCo or SolverXPBD"
-            )
+            loops.append(j)
+            continue
         if not enabled[j]:
             raise NotImplementedError(
                 f"{joint_name(model, j)} is disabled, but a tree joint cannot be taken out of a reduced-coordinate model; "
                 "enable it or replace it by a free joint"
             )
-        if mimic[j] >= 0:
-            raise NotImplementedError(
-                f"{joint_name(model, j)} mimics {joint_name(model, int(mimic[j]))}, which SolverSAP does not enforce yet; "
-                "remove the mimic relation or use SolverMuJoCo or SolverXPBD"
-            )
         inbound[body] = j
-    return inbound
+    return inbound, sorted(loops)
 
 
 def _require_moved_bodies(model, inbound: dict[int, int]) -> None:
@@ -147,7 +143,7 @@ def _trees(model, inbound: dict[int, int]) -> list[list[tuple[int, int]]]:
     return trees
 
 
-def _groups(model, trees) -> tuple[list[int], np.ndarray]:
+def _groups(model, trees, loops) -> tuple[list[int], np.ndarray]:
     """Give each tree its solve group: its world, or one common group where a global body may touch every world."""
     world, flags = model.body_world.numpy(), model.body_flags.numpy()
     child = model.joint_child.numpy()
@@ -161,6 +157,8 @@ def _groups(model, trees) -> tuple[list[int], np.ndarray]:
         return world[root] == -1 and not flags[root] & kinematic and bool(bodies & shaped)
 
     coupled = any(may_touch_all(tree, root) for tree, root in zip(trees, roots, strict=True))
+    parent = model.joint_parent.numpy()
+    coupled |= any(parent[j] >= 0 and world[parent[j]] != world[child[j]] for j in loops)
     present = sorted(set(worlds))
     if coupled or len(present) <= 1:
         return [0] * len(trees), np.array([present[0] if len(present) == 1 else -1], dtype=np.int32)
@@ -168,7 +166,7 @@ def _groups(model, trees) -> tuple[list[int], np.ndarray]:
     return [number[w] for w in worlds], np.array(list(number), dtype=np.int32)
 
 
-def _pack(model, trees, groups, group_world) -> Topology:
+def _pack(model, trees, groups, group_world, loops) -> Topology:
     """Number links and dofs through and lay the arrays out."""
     joint_child = model.joint_child.numpy()
     links = [(tree, j, above) for tree, members in enumerate(trees) for j, above in members]
@@ -224,6 +222,7 @@ def _pack(model, trees, groups, group_world) -> Topology:
         block_size=int((sizes * sizes).sum()),
         hessian_size=int((group_sizes * group_sizes).sum()),
         contact_stride=_contact_stride(trees, groups, tree_link_start, paths),
+        loop_joints=tuple(loops),
     )
 
 

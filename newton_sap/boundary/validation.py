@@ -121,24 +121,16 @@ def _refuse_unsupported(model) -> None:
         raise NotImplementedError(
             f"the model has {model.tendon_count} tendons, which SolverSAP does not simulate; use SolverXPBD or SolverVBD"
         )
-    if getattr(model, "constraint_mimic_count", 0) and model.constraint_mimic_enabled.numpy().any():
-        raise NotImplementedError(
-            f"mimic constraint {model.constraint_mimic_label[0]!r} is not enforced by SolverSAP yet; "
-            "disable it or use SolverMuJoCo"
-        )
-    rows = getattr(getattr(model, "mujoco", None), "equality_constraint_enabled", None)
-    if rows is not None and len(rows) and rows.numpy().any():
-        raise NotImplementedError(
-            "the model carries enabled equality constraints (connect, weld or joint), which SolverSAP does not enforce yet; "
-            "disable them or use SolverMuJoCo"
-        )
 
 
 def _require_kinematic_roots(model) -> None:
     flags = model.body_flags.numpy()
     parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
+    articulation, end = model.joint_articulation.numpy(), model.articulation_end.numpy()
     for joint in range(model.joint_count):
         body = int(child[joint])
+        if articulation[joint] < 0 or joint >= end[articulation[joint]]:
+            continue  # closes a loop, moves nothing
         if parent[joint] >= 0 and flags[body] & int(newton.BodyFlags.KINEMATIC):
             raise ValueError(
                 f"{body_name(model, body)} is KINEMATIC but hangs on {body_name(model, int(parent[joint]))} through "

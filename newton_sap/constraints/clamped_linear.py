@@ -9,6 +9,9 @@ import warp as wp
 wp.set_module_options({"enable_backward": False})
 
 
+FOUR_PI_SQUARED = wp.constant(wp.float64(39.47841760435743))
+
+
 @wp.struct
 class ScalarResponse:
     """Cost [J], impulse and slope of one row."""
@@ -34,5 +37,4 @@ def clamped_linear(vc: wp.float64, v_hat: wp.float64, R: wp.float64, lower: wp.f
 @wp.func
 def regularization(dt: wp.float64, k: wp.float64, tau: wp.float64, w: wp.float64, beta: wp.float64):
     """R = max(1/(dt k (dt + tau)), beta^2 w / 4 pi^2): compliance, but no stiffer than the step resolves (F 2.2)."""
-    four_pi_squared = wp.float64(39.47841760435743)
-    return wp.max(wp.float64(1.0) / (dt * k * (dt + tau)), beta * beta * w / four_pi_squared)
+    return wp.max(wp.float64(1.0) / (dt * k * (dt + tau)), beta * beta * w / FOUR_PI_SQUARED)

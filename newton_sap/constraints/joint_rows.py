@@ -7,7 +7,7 @@ import newton
 from ..multibody.joints import BALL, is_free, read_quaternion
 from ..multibody.spatial import rotation_vector
 from ..workspace import Joints, Motion, RowPool, Tree
-from .clamped_linear import regularization
+from .clamped_linear import FOUR_PI_SQUARED, regularization
 
 wp.set_module_options({"enable_backward": False})
 
@@ -78,7 +78,7 @@ def push_drive(joints: Joints, rows: RowPool, law: JointLaw, at: int, axis: Axis
     if mode == POSITION:
         goal = wp.float64(0.0)
     # Limiting the gains keeps their ratio, hence the goal velocity.
-    R = wp.max(wp.float64(1.0) / (dt * gain), law.beta * law.beta * axis.w / wp.float64(39.47841760435743))
+    R = wp.max(wp.float64(1.0) / (dt * gain), law.beta * law.beta * axis.w / FOUR_PI_SQUARED)
     return push(rows, at, axis.dof, 1.0, (kp * error + kd * goal) / gain, R, -effort, effort)
 
 
@@ -113,7 +113,7 @@ def push_velocity_limits(joints: Joints, rows: RowPool, law: JointLaw, at: int, 
     if limit >= NO_VELOCITY_LIMIT or limit <= 0.0:
         return at
     v_hat = -wp.float64(limit)
-    R = law.beta * law.beta * axis.w / wp.float64(39.47841760435743)
+    R = law.beta * law.beta * axis.w / FOUR_PI_SQUARED
     at = push(rows, at, axis.dof, 1.0, v_hat, R, wp.float64(0.0), UNBOUNDED)
     return push(rows, at, axis.dof, -1.0, v_hat, R, wp.float64(0.0), UNBOUNDED)
 

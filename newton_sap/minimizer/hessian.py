@@ -4,7 +4,7 @@ from functools import cache
 
 import warp as wp
 
-from ..workspace import ContactPool, Problem, RowPool
+from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
 from .cholesky import skyline_functions
 from .lanes import sync
 from .objective import Range
@@ -55,14 +55,31 @@ def newton_direction(real):
                 sync()
 
     @wp.func
+    def add_couplers(H: wp.array[real], start: wp.int64, pool: CouplerPool, at: Range):
+        """H += G J^T J of every acting coupler row, lower triangle."""
+        for r in range(at.coupler_start, at.coupler_start + at.couplers):
+            count = pool.support[r]
+            if count > 0 and pool.G[r] > wp.float64(0.0):
+                first = r * pool.stride
+                for b in range(count):
+                    column = pool.unknown[first + b]
+                    GJ = pool.G[r] * pool.J[first + b]
+                    for a in range(at.lane, count, at.lanes):
+                        row = pool.unknown[first + a]
+                        if row >= column:
+                            entry = start + wp.int64(row) * wp.int64(at.unknowns) + wp.int64(column)
+                            H[entry] += real(pool.J[first + a] * GJ)
+                sync()
+
+    @wp.func
     def direction(
-        A: wp.array[wp.float64], H: wp.array[real], start: wp.int64, pool: ContactPool, rows: RowPool,
-        problem: Problem, at: Range,
+        A: wp.array[wp.float64], H: wp.array[real], start: wp.int64, pools: Pools, problem: Problem, at: Range
     ):
         """Assemble, factor, solve; then dp = A dv."""
-        fill_rows(A, H, start, rows, problem, at)
+        fill_rows(A, H, start, pools.rows, problem, at)
         sync()
-        add_contacts(H, start, pool, at)
+        add_contacts(H, start, pools.contacts, at)
+        add_couplers(H, start, pools.couplers, at)
         for i in range(at.lane, at.unknowns, at.lanes):
             u = at.base + i
             problem.dv[u] = problem.impulse[u] - problem.excess[u]

@@ -5,9 +5,9 @@ from functools import cache
 import warp as wp
 
 from ..constraints.clamped_linear import clamped_linear
-from ..workspace import ContactPool, Problem, RowPool
+from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
 from .lanes import sync, total
-from .objective import Range, contact_velocity
+from .objective import Range, contact_velocity, coupler_velocity
 
 wp.set_module_options({"enable_backward": False})
 
@@ -45,14 +45,39 @@ class Step:
 
 
 @wp.func
-def prepare_line(pool: ContactPool, rows: RowPool, problem: Problem, at: Range):
+def prepare_line(pools: Pools, problem: Problem, at: Range):
     """dvc = J dv of every constraint."""
     for c in range(at.lane, at.contacts, at.lanes):
-        slot = pool.order[at.contact_start + c]
-        pool.dvc[slot] = contact_velocity(pool, problem.dv, slot, at.base)
+        slot = pools.contacts.order[at.contact_start + c]
+        pools.contacts.dvc[slot] = contact_velocity(pools.contacts, problem.dv, slot, at.base)
     for r in range(at.row_start + at.lane, at.row_start + at.rows, at.lanes):
-        rows.dvc[r] = rows.sign[r] * problem.dv[at.base + rows.unknown[r]]
+        pools.rows.dvc[r] = pools.rows.sign[r] * problem.dv[at.base + pools.rows.unknown[r]]
+    for r in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
+        pools.couplers.dvc[r] = coupler_velocity(pools.couplers, problem.dv, r, at.base)
     sync()
+
+
+@wp.func
+def add_row_slopes(pool: RowPool, at: Range, alpha: wp.float64, slope: Slope):
+    """-dvc gamma and dvc^2 G of this lane's scalar rows."""
+    for r in range(at.row_start + at.lane, at.row_start + at.rows, at.lanes):
+        dv = pool.dvc[r]
+        response = clamped_linear(pool.vc[r] + alpha * dv, pool.v_hat[r], pool.R[r], pool.lower[r], pool.upper[r])
+        slope.first = slope.first - dv * response.gamma
+        slope.second = slope.second + dv * dv * response.G
+    return slope
+
+
+@wp.func
+def add_coupler_slopes(pool: CouplerPool, at: Range, alpha: wp.float64, slope: Slope):
+    """-dvc gamma and dvc^2 G of this lane's coupler rows."""
+    for r in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
+        if pool.support[r] > 0:
+            dv = pool.dvc[r]
+            response = clamped_linear(pool.vc[r] + alpha * dv, pool.v_hat[r], pool.R[r], pool.lower[r], pool.upper[r])
+            slope.first = slope.first - dv * response.gamma
+            slope.second = slope.second + dv * dv * response.G
+    return slope
 
 
 @wp.func
@@ -85,29 +110,31 @@ def line_search(evaluate_contact):
     """Return the device function of the exact line search under a contact law."""
 
     @wp.func
-    def slope_at(pool: ContactPool, rows: RowPool, at: Range, line: Slope, alpha: wp.float64):
-        """l'(alpha) = dp.(v(alpha) - v*) - dvc.gamma(alpha), with its derivative."""
-        first = wp.float64(0.0)
-        second = wp.float64(0.0)
+    def add_contact_slopes(pool: ContactPool, at: Range, alpha: wp.float64, slope: Slope):
+        """-dvc.gamma and dvc.G dvc of this lane's contacts."""
         for c in range(at.lane, at.contacts, at.lanes):
             slot = pool.order[at.contact_start + c]
             dvc = pool.dvc[slot]
             response = evaluate_contact(pool, slot, pool.vc[slot] + alpha * dvc)
-            first -= wp.dot(dvc, response.gamma)
-            second += wp.dot(dvc, response.G * dvc)
-        for r in range(at.row_start + at.lane, at.row_start + at.rows, at.lanes):
-            dv = rows.dvc[r]
-            scalar = clamped_linear(rows.vc[r] + alpha * dv, rows.v_hat[r], rows.R[r], rows.lower[r], rows.upper[r])
-            first -= dv * scalar.gamma
-            second += dv * dv * scalar.G
+            slope.first = slope.first - wp.dot(dvc, response.gamma)
+            slope.second = slope.second + wp.dot(dvc, response.G * dvc)
+        return slope
+
+    @wp.func
+    def slope_at(pools: Pools, at: Range, line: Slope, alpha: wp.float64):
+        """l'(alpha) = dp.(v(alpha) - v*) - dvc.gamma(alpha), with its derivative."""
+        share = Slope()
+        share = add_contact_slopes(pools.contacts, at, alpha, share)
+        share = add_row_slopes(pools.rows, at, alpha, share)
+        share = add_coupler_slopes(pools.couplers, at, alpha, share)
         here = Slope()
-        here.first = line.first + alpha * line.second + total(first)
-        here.second = line.second + total(second)
+        here.first = line.first + alpha * line.second + total(share.first)
+        here.second = line.second + total(share.second)
         return here
 
     @wp.func
     def find_root(
-        pool: ContactPool, rows: RowPool, at: Range, line: Slope, slope0: wp.float64, guess: wp.float64, tol: Tolerances
+        pools: Pools, at: Range, line: Slope, slope0: wp.float64, guess: wp.float64, tol: Tolerances
     ):
         """Root of f(alpha) = l'(alpha) / -l'(0) on [0, ALPHA_MAX]: Newton, bisected where it is slow or leaves the bracket."""
         step = Step()
@@ -118,7 +145,7 @@ def line_search(evaluate_contact):
         last = ALPHA_MAX
         before_last = ALPHA_MAX
         while step.status == 1 and step.evaluations < tol.line_search_iterations:
-            here = slope_at(pool, rows, at, line, step.alpha)
+            here = slope_at(pools, at, line, step.alpha)
             step.evaluations += 1
             f = here.first / -slope0
             df = here.second / -slope0
@@ -142,7 +169,7 @@ def line_search(evaluate_contact):
         return step
 
     @wp.func
-    def search(pool: ContactPool, rows: RowPool, problem: Problem, at: Range, tol: Tolerances, cost: wp.float64):
+    def search(pools: Pools, problem: Problem, at: Range, tol: Tolerances, cost: wp.float64):
         """The step length that minimises the cost along dv."""
         slope0 = initial_slope(problem, at)
         step = Step()
@@ -152,17 +179,17 @@ def line_search(evaluate_contact):
             if not wp.abs(slope0) <= roundoff:
                 step.status = 2
             return step
-        prepare_line(pool, rows, problem, at)
+        prepare_line(pools, problem, at)
         line = quadratic_part(problem, at)
         step.evaluations = 1
-        end = slope_at(pool, rows, at, line, ALPHA_MAX)
+        end = slope_at(pools, at, line, ALPHA_MAX)
         if end.first <= wp.float64(0.0):
             step.alpha = ALPHA_MAX
             return step
         if -slope0 < roundoff:
             return step
         guess = wp.min(-slope0 / end.second, ALPHA_MAX)
-        step = find_root(pool, rows, at, line, slope0, guess, tol)
+        step = find_root(pools, at, line, slope0, guess, tol)
         step.evaluations += 1
         return step
 

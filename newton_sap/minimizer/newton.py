@@ -4,7 +4,7 @@ from functools import cache
 
 import warp as wp
 
-from ..workspace import ROWS_PER_DOF, ContactPool, Motion, Problem, RowPool, Stats, Tree
+from ..workspace import COUPLER_ROWS, ROWS_PER_DOF, ContactPool, CouplingTable, Motion, Pools, Problem, Stats, Tree
 from .hessian import newton_direction
 from .lanes import sync
 from .line_search import Tolerances, line_search
@@ -13,6 +13,7 @@ from .objective import Range, Value, objective
 wp.set_module_options({"enable_backward": False})
 
 ROW_STRIDE = wp.constant(ROWS_PER_DOF)
+COUPLER_STRIDE = wp.constant(COUPLER_ROWS)
 
 # Why a group's iteration ended; ``diagnostics.REASONS`` names them.
 UNCONSTRAINED = wp.constant(0)
@@ -24,15 +25,17 @@ NON_FINITE = wp.constant(5)
 
 
 @wp.func
-def range_of(tree: Tree, pool: ContactPool, rows: RowPool, problem: Problem, g: int, lane: int):
+def range_of(tree: Tree, table: CouplingTable, pools: Pools, problem: Problem, g: int, lane: int):
     """What belongs to a group."""
     at = Range()
     at.unknowns = problem.count[g]
     at.base = tree.group_dof_start[g]
-    at.contact_start = pool.group_start[g]
-    at.contacts = wp.min(pool.group_count[g], pool.order.shape[0] - at.contact_start)
-    at.rows = rows.count[g]
+    at.contact_start = pools.contacts.group_start[g]
+    at.contacts = wp.min(pools.contacts.group_count[g], pools.contacts.order.shape[0] - at.contact_start)
+    at.rows = pools.rows.count[g]
     at.row_start = ROW_STRIDE * at.base
+    at.coupler_start = COUPLER_STRIDE * table.group_start[g]
+    at.couplers = COUPLER_STRIDE * (table.group_start[g + 1] - table.group_start[g])
     at.lane = lane
     at.lanes = wp.block_dim()
     return at
@@ -94,12 +97,12 @@ def minimize_kernel(evaluate_contact, real):
 
     @wp.kernel(enable_backward=False, module="unique")
     def minimize(
-        tree: Tree, m: Motion, pool: ContactPool, rows: RowPool, problem: Problem, stats: Stats, tol: Tolerances,
+        tree: Tree, table: CouplingTable, m: Motion, pools: Pools, problem: Problem, stats: Stats, tol: Tolerances,
         H: wp.array[real],
     ):
         """v = argmin 1/2 (v - v*)^T A (v - v*) + sum_i l_i(J_i v + b_i); one block per group."""
         g, lane = wp.tid()
-        at = range_of(tree, pool, rows, problem, g, lane)
+        at = range_of(tree, table, pools, problem, g, lane)
         value = Value()
         reason = int(UNCONSTRAINED)
         iterations = int(0)
@@ -110,7 +113,7 @@ def minimize_kernel(evaluate_contact, real):
         if at.unknowns > 0:
             running = int(1)
         while running == 1:
-            value = evaluate(pool, rows, problem, at)
+            value = evaluate(pools, problem, at)
             if not (wp.isfinite(value.residual) and wp.isfinite(value.cost)):
                 reason = int(NON_FINITE)
             elif value.residual <= tol.optimality_abs + tol.optimality_rel * value.scale:
@@ -123,8 +126,8 @@ def minimize_kernel(evaluate_contact, real):
                 running = int(0)
             else:
                 before = value.cost
-                direction(m.A, H, tree.group_hessian_start[g], pool, rows, problem, at)
-                step = search(pool, rows, problem, at, tol, value.cost)
+                direction(m.A, H, tree.group_hessian_start[g], pools, problem, at)
+                step = search(pools, problem, at, tol, value.cost)
                 evaluations += step.evaluations
                 if step.status == 2:
                     reason = int(STALLED)
@@ -133,6 +136,6 @@ def minimize_kernel(evaluate_contact, real):
                     alpha = step.alpha
                     advance(problem, at, alpha)
                     iterations += 1
-        record(m, pool, problem, stats, at, g, value, iterations, evaluations, reason)
+        record(m, pools.contacts, problem, stats, at, g, value, iterations, evaluations, reason)
 
     return minimize

@@ -5,7 +5,7 @@ from functools import cache
 import warp as wp
 
 from ..constraints.clamped_linear import clamped_linear
-from ..workspace import ContactPool, Problem, RowPool
+from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
 from .lanes import sync, total
 
 wp.set_module_options({"enable_backward": False})
@@ -21,6 +21,8 @@ class Range:
     contact_start: int  # first entry in the pool's order
     rows: int
     row_start: int
+    couplers: int  # rows of couplings
+    coupler_start: int
     lane: int
     lanes: int
 
@@ -45,6 +47,16 @@ def contact_velocity(pool: ContactPool, x: wp.array[wp.float64], slot: int, base
 
 
 @wp.func
+def coupler_velocity(pool: CouplerPool, x: wp.array[wp.float64], row: int, base: int):
+    """J x of one coupler row."""
+    rate = wp.float64(0.0)
+    first = row * pool.stride
+    for s in range(first, first + pool.support[row]):
+        rate += pool.J[s] * x[base + pool.unknown[s]]
+    return rate
+
+
+@wp.func
 def row_impulse(rows: RowPool, problem: Problem, u: int):
     """Sum of sign gamma over the rows of one unknown."""
     impulse = wp.float64(0.0)
@@ -54,18 +66,24 @@ def row_impulse(rows: RowPool, problem: Problem, u: int):
 
 
 @wp.func
-def sum_impulses(pool: ContactPool, rows: RowPool, problem: Problem, at: Range):
-    """j = J^T gamma; contacts one after the other, so that the sum has one order."""
+def sum_impulses(pools: Pools, problem: Problem, at: Range):
+    """j = J^T gamma; contacts and couplers one after the other, so that the sum has one order."""
     for i in range(at.lane, at.unknowns, at.lanes):
-        problem.impulse[at.base + i] = row_impulse(rows, problem, at.base + i)
+        problem.impulse[at.base + i] = row_impulse(pools.rows, problem, at.base + i)
     sync()
     for c in range(at.contacts):
-        slot = pool.order[at.contact_start + c]
-        gamma = pool.gamma[slot]
-        first = slot * pool.stride
-        for s in range(at.lane, pool.support[slot], at.lanes):
-            u = at.base + pool.unknown[first + s]
-            problem.impulse[u] = problem.impulse[u] + wp.dot(pool.J[first + s], gamma)
+        slot = pools.contacts.order[at.contact_start + c]
+        gamma = pools.contacts.gamma[slot]
+        first = slot * pools.contacts.stride
+        for s in range(at.lane, pools.contacts.support[slot], at.lanes):
+            u = at.base + pools.contacts.unknown[first + s]
+            problem.impulse[u] = problem.impulse[u] + wp.dot(pools.contacts.J[first + s], gamma)
+        sync()
+    for r in range(at.coupler_start, at.coupler_start + at.couplers):
+        first = r * pools.couplers.stride
+        for s in range(at.lane, pools.couplers.support[r], at.lanes):
+            u = at.base + pools.couplers.unknown[first + s]
+            problem.impulse[u] = problem.impulse[u] + pools.couplers.J[first + s] * pools.couplers.gamma[r]
         sync()
 
 
@@ -93,13 +111,42 @@ def measure(problem: Problem, at: Range, constraint_cost: wp.float64):
     return value
 
 
+@wp.func
+def evaluate_rows(pool: RowPool, problem: Problem, at: Range):
+    """Refresh every scalar row; return this lane's share of the cost."""
+    cost = wp.float64(0.0)
+    for r in range(at.row_start + at.lane, at.row_start + at.rows, at.lanes):
+        vc = pool.sign[r] * problem.v[at.base + pool.unknown[r]]
+        response = clamped_linear(vc, pool.v_hat[r], pool.R[r], pool.lower[r], pool.upper[r])
+        pool.vc[r] = vc
+        pool.gamma[r] = response.gamma
+        pool.G[r] = response.G
+        cost += response.cost
+    return cost
+
+
+@wp.func
+def evaluate_couplers(pool: CouplerPool, problem: Problem, at: Range):
+    """Refresh every coupler row; return this lane's share of the cost."""
+    cost = wp.float64(0.0)
+    for r in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
+        if pool.support[r] > 0:
+            vc = pool.bias[r] + coupler_velocity(pool, problem.v, r, at.base)
+            response = clamped_linear(vc, pool.v_hat[r], pool.R[r], pool.lower[r], pool.upper[r])
+            pool.vc[r] = vc
+            pool.gamma[r] = response.gamma
+            pool.G[r] = response.G
+            cost += response.cost
+    return cost
+
+
 @cache
 def objective(evaluate_contact):
     """Return the device function that evaluates the objective under a contact law."""
 
     @wp.func
-    def evaluate(pool: ContactPool, rows: RowPool, problem: Problem, at: Range):
-        """Refresh vc, gamma and G of every constraint and J^T gamma; return the value."""
+    def evaluate_contacts(pool: ContactPool, problem: Problem, at: Range):
+        """Refresh every contact; return this lane's share of the cost."""
         cost = wp.float64(0.0)
         for c in range(at.lane, at.contacts, at.lanes):
             slot = pool.order[at.contact_start + c]
@@ -109,15 +156,16 @@ def objective(evaluate_contact):
             pool.gamma[slot] = response.gamma
             pool.G[slot] = response.G
             cost += response.cost
-        for r in range(at.row_start + at.lane, at.row_start + at.rows, at.lanes):
-            rate = rows.sign[r] * problem.v[at.base + rows.unknown[r]]
-            scalar = clamped_linear(rate, rows.v_hat[r], rows.R[r], rows.lower[r], rows.upper[r])
-            rows.vc[r] = rate
-            rows.gamma[r] = scalar.gamma
-            rows.G[r] = scalar.G
-            cost += scalar.cost
+        return cost
+
+    @wp.func
+    def evaluate(pools: Pools, problem: Problem, at: Range):
+        """Refresh vc, gamma and G of every constraint and J^T gamma; return the value."""
+        cost = evaluate_contacts(pools.contacts, problem, at)
+        cost += evaluate_rows(pools.rows, problem, at)
+        cost += evaluate_couplers(pools.couplers, problem, at)
         sync()
-        sum_impulses(pool, rows, problem, at)
+        sum_impulses(pools, problem, at)
         return measure(problem, at, cost)
 
     return evaluate

@@ -1,0 +1,187 @@
+"""One solver on one scene: stepping it, going back to the start of the measurement, and looking at its state.
+
+Every kind of peer answers to the same few methods, so timing and validation need not know which one it is:
+:class:`WarpRun` for Newton's solvers here, :mod:`.native` for engines that step outside of Warp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import newton
+import numpy as np
+import warp as wp
+
+from .scenes import RENEWAL, BenchScene
+
+PER_GRAPH = 2
+"""Steps per captured graph: the two states change places, so the second step ends where the first began."""
+
+REFINE = {"featherstone": 8}
+"""Divisor of the time step for explicit solvers; their time per step covers all the smaller ones."""
+
+CAPACITIES = {
+    "ant": (80, 24),
+    "ant_active": (80, 24),
+    "boxes10": (320, 80),
+    "gripper": (120, 24),
+    "humanoid": (200, 48),
+    "humanoid_active": (200, 48),
+    "quadruped": (160, 40),
+    "quadruped_active": (160, 40),
+    "spheres32": (640, 256),
+}
+"""Rows and contacts per world that SolverMuJoCo gets; its own defaults come from the start state and overflow."""
+
+
+def default_options(solver: str, scene: str) -> dict[str, Any]:
+    """Return the keywords a peer needs on a scene."""
+    if solver == "mujoco" and scene in CAPACITIES:
+        rows, contacts = CAPACITIES[scene]
+        return {"njmax": rows, "nconmax": contacts}
+    return {}
+
+
+class WarpRun:
+    """A Newton solver, stepped by launches (eager) or by replaying a graph (captured)."""
+
+    modes = ("eager", "captured")
+
+    def __init__(self, scene: BenchScene, name: str, solver_class: type, options: dict[str, Any]):
+        self.scene, self.name = scene, name
+        self.model = scene.model
+        self.solver = solver_class(self.model, **{**default_options(name, scene.name), **options})
+        self.refine = REFINE.get(name, 1)
+        self.state, self.other = scene.state(), scene.state()
+        self.control = self.model.control()
+        # MuJoCo finds its own contacts unless told otherwise.
+        own_contacts = name == "mujoco" and options.get("use_mujoco_contacts", True)
+        self.pipeline = None if own_contacts else newton.CollisionPipeline(self.model)
+        self.contacts = None if own_contacts else self.pipeline.contacts()
+        self.observables = self._contact_force_observable()
+        self.clock = 0
+        self.forces = []
+        if scene.forces is not None:
+            self.forces = [wp.array(row, dtype=wp.float32, device=self.model.device) for row in scene.forces]
+        self.start = None
+        self.graph = self.collide_graph = None
+
+    def _contact_force_observable(self):
+        """Return a container for contact forces, None where the solver or its contacts cannot tell them."""
+        kind = newton.solvers.SolverBase.ObservableKind.CONTACT_F
+        if self.contacts is None or kind not in self.solver.supported_observables:
+            return None
+        return self.solver.observables({kind}, contacts=self.contacts)
+
+    # Stepping ---------------------------------------------------------------------------------------------------
+
+    def collide(self) -> None:
+        """Detect collisions at the current state."""
+        if self.pipeline is not None:
+            self.pipeline.collide(self.state, self.contacts)
+
+    def step(self, observables=None) -> None:
+        """Advance by one time step of the scene."""
+        for _ in range(self.refine):
+            self.collide()
+            extra = {} if observables is None else {"observables": observables}
+            self.solver.step(
+                self.state, self.other, self.control, self.contacts, self.scene.dt / self.refine, **extra
+            )
+            self.state, self.other = self.other, self.state
+
+    def renew_forces(self) -> None:
+        """Put the random joint forces of the current time into the control."""
+        if self.forces:
+            wp.copy(self.control.joint_f, self.forces[self.clock // RENEWAL % len(self.forces)])
+
+    def advance(self, steps: int, mode: str) -> None:
+        """Advance by a multiple of ``RENEWAL`` steps and wait for the device."""
+        for _ in range(steps // RENEWAL):
+            self.renew_forces()
+            if mode == "captured":
+                for _ in range(RENEWAL // PER_GRAPH):
+                    wp.capture_launch(self.graph)
+            else:
+                for _ in range(RENEWAL):
+                    self.step()
+            self.clock += RENEWAL
+        wp.synchronize_device(self.model.device)
+
+    def capture(self) -> None:
+        """Record two steps, and the collision detection of two steps by itself."""
+        with wp.ScopedCapture(device=self.model.device) as capture:
+            for _ in range(PER_GRAPH):
+                self.step()
+        self.graph = capture.graph
+        if self.pipeline is not None:
+            with wp.ScopedCapture(device=self.model.device) as capture:
+                for _ in range(PER_GRAPH * self.refine):
+                    self.collide()
+            self.collide_graph = capture.graph
+
+    def collide_often(self, steps: int, mode: str) -> bool:
+        """Repeat the collision detection of ``steps`` steps at the current state; False where there is none."""
+        if self.pipeline is None:
+            return False
+        if mode == "captured":
+            for _ in range(steps // PER_GRAPH):
+                wp.capture_launch(self.collide_graph)
+        else:
+            for _ in range(steps * self.refine):
+                self.collide()
+        wp.synchronize_device(self.model.device)
+        return True
+
+    def mark(self) -> None:
+        """Remember the current state as the start of every measurement."""
+        self.start = (self.model.state(), self.clock)
+        self.start[0].assign(self.state)
+
+    def rewind(self) -> None:
+        """Go back to the marked state; the solver's own history is cleared where it keeps any."""
+        state, self.clock = self.start
+        self.state.assign(state)
+        self.other.assign(state)
+
+    # Looking ----------------------------------------------------------------------------------------------------
+
+    def poses(self) -> np.ndarray:
+        """Return body poses, (worlds, bodies, 7)."""
+        return self.state.body_q.numpy().astype(float).reshape(self.scene.worlds, -1, 7)
+
+    def velocities(self) -> np.ndarray:
+        """Return body velocities, linear first, (worlds, bodies, 6)."""
+        return self.state.body_qd.numpy().astype(float).reshape(self.scene.worlds, -1, 6)
+
+    def report(self):
+        """Return the solver's own report, None if it has none."""
+        return self.solver.report() if hasattr(self.solver, "report") else None
+
+    def iterations(self) -> np.ndarray | None:
+        """Return the iterations of the last step by world, None if the solver does not tell."""
+        report = self.report()
+        if report is not None:
+            return report.iterations
+        data = getattr(self.solver, "mjw_data", None)
+        return None if data is None else data.solver_niter.numpy().copy()
+
+    def complaints(self) -> list[str]:
+        """Return what the solver itself says went wrong since it was built."""
+        report = self.report()
+        found = []
+        if report is not None:
+            if report.unconverged_steps.any():
+                found.append(f"{int(report.unconverged_steps.sum())} unconverged world steps")
+            if report.non_finite_steps.any():
+                found.append(f"{int(report.non_finite_steps.sum())} non-finite world steps")
+            if report.contacts_dropped:
+                found.append(f"{report.contacts_dropped} contacts dropped")
+        data = getattr(self.solver, "mjw_data", None)
+        if data is not None and hasattr(data, "overflow") and data.overflow.numpy().any():
+            found.append("capacity overflow in mujoco_warp")
+        if self.contacts is not None:
+            count, room = int(self.contacts.rigid_contact_count.numpy()[0]), self.contacts.rigid_contact_max
+            if count > room:
+                found.append(f"{count - room} contacts beyond the capacity of Newton's contacts")
+        return found

@@ -1,0 +1,266 @@
+"""Couplings of a model, entered once on the host: loop joints, equality constraints, mimic and distance joints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import warp as wp
+
+import newton
+
+from ..constraints.couplers import BODIES, COORDINATES, DISTANCE_RANGE
+from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
+from .topology import Topology, body_name, joint_name
+
+CONNECT, WELD, JOINT = 0, 1, 2
+"""Types of MuJoCo's equality constraints, as importers write them."""
+
+
+@dataclass
+class Coupling:
+    """One entry of :class:`newton_sap.workspace.CouplingTable`."""
+
+    kind: int
+    group: int
+    joint: int = -1
+    switch_row: int = -1
+    is_mimic: int = 0
+    body_a: int = -1
+    body_b: int = -1
+    frame_a: np.ndarray = field(default_factory=lambda: np.array([0, 0, 0, 0, 0, 0, 1], dtype=np.float32))
+    frame_b: np.ndarray = field(default_factory=lambda: np.array([0, 0, 0, 0, 0, 0, 1], dtype=np.float32))
+    linear_axes: int = 0
+    angular_axes: int = 0
+    axis_start: int = 0
+    coordinates: int = 0
+    dof_a: int = -1
+    dof_b: int = -1
+    coefficients: np.ndarray = field(default_factory=lambda: np.zeros(5, dtype=np.float32))
+
+
+def build_couplings(model, topology: Topology, loop_joints: list[int], device) -> tuple[CouplingTable, CouplerPool]:
+    """Return the table of all couplings and the pool of their rows.
+
+    Raises:
+        NotImplementedError: A loop joint with limits or a drive, or an equality constraint that is not simulated.
+    """
+    entries = [_loop(model, topology, j) for j in loop_joints]
+    entries += _distances(model, topology)
+    entries += _mimics(model, topology)
+    entries += _equalities(model, topology)
+    entries = sorted((e for e in entries if e is not None), key=lambda e: e.group)
+    return _table(model, topology, entries, device), _pool(topology, entries, device)
+
+
+def _table(model, topology, entries, device) -> CouplingTable:
+    columns = {name: [getattr(e, name) for e in entries] for name in Coupling.__dataclass_fields__ if name != "group"}
+    table = allocate(CouplingTable, {"*": 0}, device, coefficients=None)
+    for name, values in columns.items():
+        if name in ("frame_a", "frame_b"):
+            array = wp.array(np.array(values, dtype=np.float32).reshape(-1, 7), dtype=wp.transform, device=device)
+        elif name == "coefficients":
+            array = wp.array(np.array(values, dtype=np.float32).reshape(-1, 5), dtype=wp.float32, device=device)
+        else:
+            array = wp.array(np.array(values, dtype=np.int32), dtype=wp.int32, device=device)
+        setattr(table, name, array)
+    groups = [e.group for e in entries]
+    table.group_start = wp.array(
+        np.searchsorted(groups, np.arange(topology.group_count + 1)).astype(np.int32), dtype=wp.int32, device=device
+    )
+    attach_switches(table, model)
+    return table
+
+
+def attach_switches(table: CouplingTable, model) -> None:
+    """Point the table at the model's current enable switches."""
+    none = wp.zeros(0, dtype=wp.bool, device=model.device)
+    rows = getattr(getattr(model, "mujoco", None), "equality_constraint_enabled", None)
+    table.joint_enabled = model.joint_enabled
+    table.equality_enabled = none if rows is None else rows
+    table.mimic_enabled = model.constraint_mimic_enabled
+
+
+def _pool(topology, entries, device) -> CouplerPool:
+    rows = COUPLER_ROWS * len(entries)
+    stride = max(topology.contact_stride, 2)
+    pool = allocate(CouplerPool, {"*": rows, "unknown": rows * stride, "J": rows * stride}, device, stride=stride)
+    pool.group = wp.array(np.array([e.group for e in entries], dtype=np.int32), dtype=wp.int32, device=device)
+    return pool
+
+
+def _group_of_bodies(topology, *bodies) -> int | None:
+    """The solve group that the links among some bodies belong to; None where all are world or loose."""
+    links = [int(topology.arrays["body_link"][b]) for b in bodies if b >= 0]
+    groups = {int(topology.arrays["tree_group"][topology.arrays["link_tree"][link]]) for link in links if link >= 0}
+    return groups.pop() if len(groups) == 1 else None
+
+
+def _require_links(model, topology, what: str, *bodies) -> None:
+    for body in bodies:
+        if body >= 0 and topology.arrays["body_link"][body] < 0:
+            raise NotImplementedError(
+                f"{what} ties {body_name(model, body)}, which no joint moves; attach that body to the world with a joint"
+            )
+
+
+def _loop(model, topology, j: int) -> Coupling | None:
+    """A joint that closes a loop: the rows its axes leave over."""
+    kind = newton.JointType(int(model.joint_type.numpy()[j]))
+    a, b = int(model.joint_parent.numpy()[j]), int(model.joint_child.numpy()[j])
+    _require_links(model, topology, joint_name(model, j), a, b)
+    group = _group_of_bodies(topology, a, b)
+    start, end = (int(x) for x in model.joint_qd_start.numpy()[j : j + 2])
+    if kind == newton.JointType.FREE or group is None:
+        return None
+    if kind == newton.JointType.DISTANCE:
+        return Coupling(DISTANCE_RANGE, group, joint=j, body_a=a, body_b=b, axis_start=start)
+    lower, upper = model.joint_limit_lower.numpy()[start:end], model.joint_limit_upper.numpy()[start:end]
+    if (np.abs(lower) < 1e9).any() or (np.abs(upper) < 1e9).any():
+        raise NotImplementedError(
+            f"{joint_name(model, j)} closes a loop and has limits, which SolverSAP enforces on tree joints only; "
+            "put the limits on another joint of the loop, or cut the loop there"
+        )
+    driven = np.isin(model.joint_target_mode.numpy()[start:end], _DRIVING)
+    gains = model.joint_target_ke.numpy()[start:end] + model.joint_target_kd.numpy()[start:end]
+    if (driven & (gains > 0)).any():
+        raise NotImplementedError(
+            f"{joint_name(model, j)} closes a loop and has a drive, which SolverSAP applies to tree joints only; "
+            "drive another joint of the loop, or cut the loop there"
+        )
+    linear, angular = (int(x) for x in model.joint_dof_dim.numpy()[j])
+    if kind == newton.JointType.BALL:
+        linear, angular = 0, 3
+    return Coupling(
+        BODIES, group, joint=j, body_a=a, body_b=b, linear_axes=linear, angular_axes=angular, axis_start=start
+    )
+
+
+_DRIVING = [
+    int(newton.JointTargetMode.POSITION), int(newton.JointTargetMode.VELOCITY), int(newton.JointTargetMode.POSITION_VELOCITY)
+]  # fmt: skip
+
+
+def _distances(model, topology) -> list[Coupling | None]:
+    """Tree joints of type DISTANCE move freely within their bounds."""
+    types, parent, child = model.joint_type.numpy(), model.joint_parent.numpy(), model.joint_child.numpy()
+    out = []
+    for j in topology.arrays["link_joint"]:
+        if types[j] == int(newton.JointType.DISTANCE):
+            a, b = int(parent[j]), int(child[j])
+            start = int(model.joint_qd_start.numpy()[j])
+            group = _group_of_bodies(topology, a, b)
+            out.append(Coupling(DISTANCE_RANGE, group, joint=int(j), body_a=a, body_b=b, axis_start=start))
+    return out
+
+
+def _dofs_of(model, topology, joint: int) -> tuple[int, int]:
+    """First solver dof and dof count of a joint of a tree."""
+    link = int(np.flatnonzero(topology.arrays["link_joint"] == joint)[0])
+    first, last = topology.arrays["link_dof_start"][link : link + 2]
+    return int(first), int(last - first)
+
+
+def _follow(model, topology, follower: int, leader: int, coefficients, **where) -> Coupling:
+    """One joint's coordinates as a polynomial of another's."""
+    for joint in (follower, leader):
+        if joint >= 0 and newton.JointType(int(model.joint_type.numpy()[joint])) not in _SCALAR:
+            raise NotImplementedError(
+                f"{joint_name(model, joint)} is coupled to another joint but has no scalar coordinates; "
+                "couple prismatic, revolute or D6 joints"
+            )
+    dof_a, count = _dofs_of(model, topology, follower)
+    dof_b = -1
+    if leader >= 0:
+        dof_b, other = _dofs_of(model, topology, leader)
+        if other != count:
+            raise ValueError(
+                f"{joint_name(model, follower)} has {count} coordinates but follows {joint_name(model, leader)} with "
+                f"{other}; couple joints of the same number of axes"
+            )
+    tree = topology.arrays["link_tree"][topology.arrays["dof_link"][dof_a]]
+    padded = np.zeros(5, dtype=np.float32)
+    padded[: len(coefficients)] = coefficients
+    return Coupling(
+        COORDINATES, int(topology.arrays["tree_group"][tree]), coordinates=count, dof_a=dof_a, dof_b=dof_b,
+        coefficients=padded, **where,
+    )  # fmt: skip
+
+
+_SCALAR = (newton.JointType.PRISMATIC, newton.JointType.REVOLUTE, newton.JointType.D6)
+
+
+def _mimics(model, topology) -> list[Coupling]:
+    """Mimic joints, and older mimic constraints that do not repeat one."""
+    leader, coefficients = model.joint_mimic_joint.numpy(), model.joint_mimic_coeffs.numpy()
+    out = [
+        _follow(model, topology, j, int(leader[j]), coefficients[j]) for j in range(model.joint_count) if leader[j] >= 0
+    ]
+    for row in range(model.constraint_mimic_count):
+        follower = int(model.constraint_mimic_joint0.numpy()[row])
+        if leader[follower] >= 0:
+            continue  # the joint's own field says the same
+        c = [float(model.constraint_mimic_coef0.numpy()[row]), float(model.constraint_mimic_coef1.numpy()[row])]
+        other = int(model.constraint_mimic_joint1.numpy()[row])
+        out.append(_follow(model, topology, follower, other, c, switch_row=row, is_mimic=1))
+    return out
+
+
+def _equalities(model, topology) -> list[Coupling | None]:
+    """Equality rows that importers left as they are; converted ones act through what they became."""
+    table = getattr(model, "mujoco", None)
+    kinds = getattr(table, "equality_constraint_type", None)
+    if kinds is None or not len(kinds):
+        return []
+    column = {
+        name: getattr(table, f"equality_constraint_{name}").numpy()
+        for name in ("type", "body1", "body2", "anchor", "relpose", "joint1", "joint2", "polycoef", "target_kind")
+    }
+    body_q = model.body_q.numpy()
+    out = []
+    for row in range(len(kinds)):
+        if column["target_kind"][row] != 0:
+            continue
+        kind = int(column["type"][row])
+        if kind == JOINT:
+            one, two = int(column["joint1"][row]), int(column["joint2"][row])
+            out.append(_follow(model, topology, one, two, column["polycoef"][row], switch_row=row))
+            continue
+        if kind not in (CONNECT, WELD):
+            raise NotImplementedError(
+                f"equality constraint {row} has type {kind}, which SolverSAP does not enforce; use connect, weld or joint"
+            )
+        a, b = int(column["body1"][row]), int(column["body2"][row])
+        _require_links(model, topology, f"equality constraint {row}", a, b)
+        group = _group_of_bodies(topology, a, b)
+        if group is None:
+            continue
+        frame_a, frame_b = np.array([0, 0, 0, 0, 0, 0, 1.0]), np.array([0, 0, 0, 0, 0, 0, 1.0])
+        if kind == WELD:
+            frame_a[:] = column["relpose"][row]
+            frame_b[:3] = column["anchor"][row]
+        else:
+            frame_a[:3] = column["anchor"][row]
+            frame_b[:3] = _to_frame(_pose(body_q, b), _from_frame(_pose(body_q, a), frame_a[:3]))
+        free = 0 if kind == WELD else 3
+        out.append(
+            Coupling(BODIES, group, switch_row=row, body_a=a, body_b=b, frame_a=frame_a, frame_b=frame_b, angular_axes=free)
+        )
+    return out
+
+
+def _pose(body_q, body: int):
+    """Position and rotation matrix of a body, or of the world."""
+    if body < 0:
+        return np.zeros(3), np.eye(3)
+    x, y, z, w = (float(v) for v in body_q[body][3:])
+    R = np.array(wp.quat_to_matrix(wp.quat(x, y, z, w))).reshape(3, 3)
+    return body_q[body][:3].astype(float), R
+
+
+def _from_frame(pose, point):
+    return pose[0] + pose[1] @ point
+
+
+def _to_frame(pose, point):
+    return pose[1].T @ (point - pose[0])

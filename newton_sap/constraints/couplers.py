@@ -1,0 +1,315 @@
+"""Couplers: scalar rows across several dofs, for loop joints, equality constraints, mimic joints and distance joints.
+
+A *coupling* ties two bodies, or two joints, and owns ``ROWS`` row slots. A row between bodies is a covector ``F`` on
+the relative motion, ``vc = F . (V_B - V_A)``: acting along one line on both bodies, it conserves momentum. Every row
+obeys the clamped-linear law with the near-rigid bound as its compliance (F 2.9).
+"""
+
+import warp as wp
+
+from ..multibody.spatial import motion, rotation_vector, to_quatd, to_vec3d
+from ..workspace import (
+    COUPLER_ROWS,
+    CouplerPool,
+    CouplingTable,
+    Joints,
+    Motion,
+    Problem,
+    Tree,
+)
+from .clamped_linear import FOUR_PI_SQUARED
+
+wp.set_module_options({"enable_backward": False})
+
+ROWS = wp.constant(COUPLER_ROWS)
+UNBOUNDED = wp.constant(wp.float64(1.0e300))
+
+# What a coupling ties; ``boundary.couplings`` enters them.
+BODIES = wp.constant(0)  # frames on two bodies, free along a joint's axes
+DISTANCE_RANGE = wp.constant(1)  # anchors on two bodies, between a minimum and a maximum distance
+COORDINATES = wp.constant(2)  # one coordinate as a polynomial of another
+
+
+@wp.struct
+class Anchor:
+    """One side of a coupling between bodies."""
+
+    link: int  # -1 for the world or a body no joint moves
+    position: wp.vec3d
+    rotation: wp.quatd
+
+
+@wp.func
+def anchor_of(tree: Tree, m: Motion, body: int, local: wp.transform):
+    """A frame fixed on a body, or in the world."""
+    anchor = Anchor()
+    anchor.link = -1
+    anchor.position = to_vec3d(wp.transform_get_translation(local))
+    anchor.rotation = to_quatd(wp.transform_get_rotation(local))
+    if body >= 0:
+        link = tree.body_link[body]
+        anchor.link = link
+        anchor.position = m.position[link] + wp.quat_rotate(m.rotation[link], anchor.position)
+        anchor.rotation = m.rotation[link] * anchor.rotation
+    return anchor
+
+
+@wp.func
+def is_enabled(table: CouplingTable, c: int):
+    """Whether a coupling acts; read live from the model."""
+    switch = table.switch_row[c]
+    if table.joint[c] >= 0:
+        return table.joint_enabled[table.joint[c]]
+    if switch < 0:
+        return True
+    if table.kind[c] == COORDINATES and table.is_mimic[c] == 1:
+        return table.mimic_enabled[switch]
+    return table.equality_enabled[switch]
+
+
+@wp.func
+def open_row(pool: CouplerPool, row: int):
+    """Empty a row."""
+    pool.support[row] = 0
+    pool.bias[row] = wp.float64(0.0)
+
+
+@wp.func
+def add_term(tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: int, dof: int, J: wp.float64):
+    """Add one dof to a row; what a prescribed dof does is known."""
+    t = tree.link_tree[tree.dof_link[dof]]
+    local = dof - tree.tree_dof_start[t] - m.locked[t]
+    if local < 0:
+        pool.bias[row] = pool.bias[row] + J * m.v0[dof]
+    else:
+        slot = row * pool.stride + pool.support[row]
+        pool.unknown[slot] = problem.tree_start[t] + local
+        pool.J[slot] = J
+        pool.support[row] = pool.support[row] + 1
+
+
+@wp.func
+def add_motion(
+    tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: int, a: int, b: int, F: wp.spatial_vectord
+):
+    """Terms of F . (V_B - V_A); dofs that carry both bodies cancel."""
+    shared = int(0)
+    if a >= 0 and b >= 0:
+        longest = wp.min(tree.path_start[a + 1] - tree.path_start[a], tree.path_start[b + 1] - tree.path_start[b])
+        while shared < longest and tree.path_dof[tree.path_start[a] + shared] == tree.path_dof[tree.path_start[b] + shared]:
+            shared += 1
+    if b >= 0:
+        for p in range(tree.path_start[b] + shared, tree.path_start[b + 1]):
+            dof = tree.path_dof[p]
+            add_term(tree, m, pool, problem, row, dof, wp.dot(F, m.column[dof]))
+    if a >= 0:
+        for p in range(tree.path_start[a] + shared, tree.path_start[a + 1]):
+            dof = tree.path_dof[p]
+            add_term(tree, m, pool, problem, row, dof, -wp.dot(F, m.column[dof]))
+
+
+@wp.func
+def close_row(
+    pool: CouplerPool, problem: Problem, row: int, base: int, gap: wp.float64, tau: wp.float64, lower: wp.float64,
+    beta: wp.float64, dt: wp.float64,
+):
+    """Near-rigid compliance R = beta^2 w / 4 pi^2 and the velocity v_hat = -gap / (dt + tau)."""
+    w = wp.float64(0.0)
+    leftmost = int(1 << 30)
+    for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
+        u = base + pool.unknown[s]
+        scaled = pool.J[s] * problem.scale[u]
+        w += scaled * scaled
+        leftmost = wp.min(leftmost, problem.block[u])
+    if w <= wp.float64(0.0):
+        pool.support[row] = 0
+        return
+    for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
+        wp.atomic_min(problem.first, base + pool.unknown[s], leftmost)
+    pool.R[row] = beta * beta * w / FOUR_PI_SQUARED
+    pool.v_hat[row] = -gap / (dt + tau)
+    pool.lower[row] = lower
+    pool.upper[row] = UNBOUNDED
+
+
+@wp.func
+def bilateral(
+    tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: int, a: int, b: int, F: wp.spatial_vectord,
+    gap: wp.float64, beta: wp.float64, dt: wp.float64,
+):
+    """One held direction between two bodies; its error halves in a step."""
+    base = tree.group_dof_start[pool.group[row / ROWS]]
+    open_row(pool, row)
+    add_motion(tree, m, pool, problem, row, a, b, F)
+    close_row(pool, problem, row, base, gap, dt, -UNBOUNDED, beta, dt)
+    return row + 1
+
+
+@wp.func
+def perpendicular(a: wp.vec3d):
+    """Some unit vector orthogonal to a unit vector."""
+    e = wp.vec3d(wp.float64(1.0), wp.float64(0.0), wp.float64(0.0))
+    if wp.abs(a[0]) > wp.float64(0.7):
+        e = wp.vec3d(wp.float64(0.0), wp.float64(1.0), wp.float64(0.0))
+    return wp.normalize(e - wp.dot(a, e) * a)
+
+
+@wp.func
+def hold_translation(
+    tree: Tree, joints: Joints, table: CouplingTable, m: Motion, pool: CouplerPool, problem: Problem, c: int, row: int,
+    a: Anchor, b: Anchor, beta: wp.float64, dt: wp.float64,
+):
+    """Rows across the free linear axes; a full set acts midway between the anchors."""
+    free = table.linear_axes[c]
+    d = b.position - a.position
+    frame = wp.quat_to_matrix(a.rotation)
+    e0 = wp.vec3d(frame[0, 0], frame[1, 0], frame[2, 0])
+    e1 = wp.vec3d(frame[0, 1], frame[1, 1], frame[2, 1])
+    e2 = wp.vec3d(frame[0, 2], frame[1, 2], frame[2, 2])
+    point = b.position
+    if free == 0:
+        point = wp.float64(0.5) * (a.position + b.position)
+    if free >= 1:
+        axis = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[table.axis_start[c]])))
+        e0 = perpendicular(axis)
+        e1 = wp.cross(axis, e0)
+        if free == 2:
+            second = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[table.axis_start[c] + 1])))
+            e0 = wp.normalize(wp.cross(axis, second))
+    if free <= 2:
+        row = bilateral(tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e0), e0), wp.dot(e0, d), beta, dt)
+    if free <= 1:
+        row = bilateral(tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e1), e1), wp.dot(e1, d), beta, dt)
+    if free == 0:
+        row = bilateral(tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e2), e2), wp.dot(e2, d), beta, dt)
+    return row
+
+
+@wp.func
+def hold_rotation(
+    tree: Tree, joints: Joints, table: CouplingTable, m: Motion, pool: CouplerPool, problem: Problem, c: int, row: int,
+    a: Anchor, b: Anchor, beta: wp.float64, dt: wp.float64,
+):
+    """Rows across the free angular axes."""
+    free = table.angular_axes[c]
+    start = table.axis_start[c] + table.linear_axes[c]
+    none = wp.vec3d()
+    if free == 0:
+        error = wp.quat_rotate(a.rotation, rotation_vector(wp.quat_inverse(a.rotation) * b.rotation))
+        for i in range(3):
+            e = wp.vec3d()
+            e[i] = wp.float64(1.0)
+            row = bilateral(tree, m, pool, problem, row, a.link, b.link, motion(e, none), error[i], beta, dt)
+    if free == 1:
+        local = wp.normalize(to_vec3d(joints.axis[start]))
+        axis = wp.quat_rotate(a.rotation, local)
+        swing = wp.cross(axis, wp.quat_rotate(b.rotation, local))
+        e0 = perpendicular(axis)
+        e1 = wp.cross(axis, e0)
+        row = bilateral(tree, m, pool, problem, row, a.link, b.link, motion(e0, none), wp.dot(e0, swing), beta, dt)
+        row = bilateral(tree, m, pool, problem, row, a.link, b.link, motion(e1, none), wp.dot(e1, swing), beta, dt)
+    if free == 2:
+        first = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[start])))
+        second = wp.quat_rotate(b.rotation, wp.normalize(to_vec3d(joints.axis[start + 1])))
+        F = motion(wp.cross(second, first), none)
+        row = bilateral(tree, m, pool, problem, row, a.link, b.link, F, wp.dot(first, second), beta, dt)
+    return row
+
+
+@wp.func
+def distance_rows(
+    tree: Tree, joints: Joints, table: CouplingTable, m: Motion, pool: CouplerPool, problem: Problem, c: int, row: int,
+    a: Anchor, b: Anchor, beta: wp.float64, dt: wp.float64,
+):
+    """Minimum and maximum of |p_B - p_A| along the line through both anchors; negative bounds do not exist."""
+    base = tree.group_dof_start[pool.group[c]]
+    d = b.position - a.position
+    length = wp.length(d)
+    if length < wp.float64(1.0e-9):
+        return row
+    u = d / length
+    for side in range(2):
+        sign = wp.float64(1.0)
+        bound = wp.float64(joints.limit_lower[table.axis_start[c]])
+        if side == 1:
+            sign = wp.float64(-1.0)
+            bound = wp.float64(joints.limit_upper[table.axis_start[c]])
+        if bound >= wp.float64(0.0) and bound < wp.float64(1.0e9):
+            gap = sign * (length - bound)
+            tau = dt
+            if gap > wp.float64(0.0):
+                tau = wp.float64(0.0)
+            open_row(pool, row)
+            add_motion(tree, m, pool, problem, row, a.link, b.link, sign * motion(wp.cross(b.position, u), u))
+            close_row(pool, problem, row, base, gap, tau, wp.float64(0.0), beta, dt)
+            row = row + 1
+    return row
+
+
+@wp.func
+def coordinate_rows(
+    tree: Tree, joints: Joints, table: CouplingTable, m: Motion, pool: CouplerPool, problem: Problem, c: int, row: int,
+    joint_q: wp.array[wp.float32], beta: wp.float64, dt: wp.float64,
+):
+    """Hold q_1 = p(q_2) for each coordinate of the pair, p a polynomial of degree four."""
+    base = tree.group_dof_start[pool.group[c]]
+    for i in range(table.coordinates[c]):
+        dof = table.dof_a[c] + i
+        q = wp.float64(joint_q[tree.dof_coord[dof]])
+        value = wp.float64(table.coefficients[c, 0])
+        slope = wp.float64(0.0)
+        if table.dof_b[c] >= 0:
+            x = wp.float64(joint_q[tree.dof_coord[table.dof_b[c] + i]])
+            value = wp.float64(0.0)
+            for k in range(5):
+                slope = slope * x + value
+                value = value * x + wp.float64(table.coefficients[c, 4 - k])
+        open_row(pool, row)
+        add_term(tree, m, pool, problem, row, dof, wp.float64(1.0))
+        if table.dof_b[c] >= 0:
+            add_term(tree, m, pool, problem, row, table.dof_b[c] + i, -slope)
+        close_row(pool, problem, row, base, q - value, dt, -UNBOUNDED, beta, dt)
+        row = row + 1
+    return row
+
+
+@wp.func
+def build_coupling(
+    tree: Tree, joints: Joints, table: CouplingTable, m: Motion, pool: CouplerPool, problem: Problem, c: int,
+    joint_q: wp.array[wp.float32], beta: wp.float64, dt: wp.float64,
+):
+    """Fill the row slots of one coupling; unused ones are empty."""
+    row = int(ROWS * c)
+    if is_enabled(table, c):
+        if table.kind[c] == COORDINATES:
+            row = coordinate_rows(tree, joints, table, m, pool, problem, c, row, joint_q, beta, dt)
+        else:
+            frame_a = table.frame_a[c]
+            frame_b = table.frame_b[c]
+            if table.joint[c] >= 0:
+                frame_a = joints.X_p[table.joint[c]]
+                frame_b = joints.X_c[table.joint[c]]
+            a = anchor_of(tree, m, table.body_a[c], frame_a)
+            b = anchor_of(tree, m, table.body_b[c], frame_b)
+            if table.kind[c] == DISTANCE_RANGE:
+                row = distance_rows(tree, joints, table, m, pool, problem, c, row, a, b, beta, dt)
+            else:
+                row = hold_translation(tree, joints, table, m, pool, problem, c, row, a, b, beta, dt)
+                row = hold_rotation(tree, joints, table, m, pool, problem, c, row, a, b, beta, dt)
+    for rest in range(row, ROWS * c + ROWS):
+        pool.support[rest] = 0
+
+
+@wp.func
+def mark_coupling(tree: Tree, table: CouplingTable, problem: Problem, c: int):
+    """Note which trees a coupling touches."""
+    if is_enabled(table, c):
+        if table.kind[c] == COORDINATES:
+            problem.tree_start[tree.link_tree[tree.dof_link[table.dof_a[c]]]] = 0
+            if table.dof_b[c] >= 0:
+                problem.tree_start[tree.link_tree[tree.dof_link[table.dof_b[c]]]] = 0
+        else:
+            if table.body_a[c] >= 0:
+                problem.tree_start[tree.link_tree[tree.body_link[table.body_a[c]]]] = 0
+            if table.body_b[c] >= 0:
+                problem.tree_start[tree.link_tree[tree.body_link[table.body_b[c]]]] = 0
