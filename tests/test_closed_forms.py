@@ -189,6 +189,19 @@ def test_contacts_in_parallel_share_the_weight():
     np.testing.assert_allclose(rig.solver.report().penetration, mass * G / 4.0e4, rtol=0.01)
 
 
+@pytest.mark.parametrize("ahead", [False, True])
+def test_dissipation_ahead_of_touch_brakes_from_a_distance(ahead):
+    """With the option an open contact brakes towards phi0 / (dt + tau); without it only gravity acts."""
+    dt, tau, stiffness, mass, height = 1.0e-3, 0.1, 1.0e4, 2.0, 0.03
+    rig = point_mass(
+        dt, stiffness, tau, mass=mass, height=height, v=[0, 0, -1.0], gap=0.05, dissipation_ahead_of_touch=ahead
+    )
+    r_n = 1.0 / (dt * stiffness * (dt + tau))
+    v_star, v_hat = -1.0 - G * dt, -height / (dt + tau)
+    expected = (mass * v_star + v_hat / r_n) / (mass + 1.0 / r_n) if ahead else v_star
+    assert rig.run(1).v[2] == pytest.approx(expected, rel=1e-4)
+
+
 # Sections 8.4 and 8.5: sliding
 
 

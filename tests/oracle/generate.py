@@ -48,7 +48,12 @@ def _proximity(material):
 
     properties = ProximityProperties()
     mu = material["friction"]
-    AddContactMaterial(point_stiffness=material["stiffness"], friction=CoulombFriction(mu, mu), properties=properties)
+    AddContactMaterial(
+        dissipation=material["dissipation"],
+        point_stiffness=material["stiffness"],
+        friction=CoulombFriction(mu, mu),
+        properties=properties,
+    )
     properties.AddProperty("material", "relaxation_time", material["relaxation"])
     return properties
 
@@ -89,8 +94,9 @@ def build(scene):
     builder = DiagramBuilder()
     plant, scene_graph = AddMultibodyPlantSceneGraph(builder, time_step=scene["dt"])
     plant.set_contact_model(ContactModel.kPoint)
-    plant.set_discrete_contact_approximation(DiscreteContactApproximation.kSap)
+    plant.set_discrete_contact_approximation(getattr(DiscreteContactApproximation, f"k{scene['law'].capitalize()}"))
     plant.set_sap_near_rigid_threshold(1.0)
+    plant.set_stiction_tolerance(1.0e-4)
     plant.mutable_gravity_field().set_gravity_vector(scene["gravity"])
     bodies = {body["name"]: plant.AddRigidBody(body["name"], _spatial_inertia(body)) for body in scene["bodies"]}
     for body in scene["bodies"]:

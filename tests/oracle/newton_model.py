@@ -6,6 +6,8 @@ import newton
 import numpy as np
 import warp as wp
 
+from newton_sap import SolverSAP
+
 UNLIMITED = 1.0e10
 
 
@@ -15,6 +17,11 @@ def _shape(material):
     return newton.ModelBuilder.ShapeConfig(
         ke=stiffness, kd=material["relaxation"] * stiffness, mu=material["friction"], density=0.0, margin=0.0, gap=0.0
     )
+
+
+def _dissipation(material):
+    """Newton has no place for a Hunt & Crossley dissipation; the solver registers an attribute of its own."""
+    return {"sap:hunt_crossley_dissipation": material["dissipation"]}
 
 
 def _add_body(builder, body):
@@ -28,7 +35,9 @@ def _add_body(builder, body):
     )
     for ball in body["balls"]:
         at = wp.transform(wp.vec3(*ball["at"]), wp.quat_identity())
-        builder.add_shape_sphere(index, xform=at, radius=ball["radius"], cfg=_shape(ball))
+        builder.add_shape_sphere(
+            index, xform=at, radius=ball["radius"], cfg=_shape(ball), custom_attributes=_dissipation(ball)
+        )
     return index
 
 
@@ -67,6 +76,7 @@ def _add_joint(builder, joint, links, dt):
 def build(scene):
     """Return the model; bodies keep the scene's order, one articulation per tree, free joints where none is named."""
     builder = newton.ModelBuilder(up_axis=newton.Axis.Z, gravity=tuple(scene["gravity"]))
+    SolverSAP.register_custom_attributes(builder)
     links = {body["name"]: _add_body(builder, body) for body in scene["bodies"]}
     inbound = {joint["child"]: joint for joint in scene["joints"]}
     trees = {}
@@ -83,7 +93,13 @@ def build(scene):
     for root, members in trees.items():
         builder.add_articulation(members, label=root)
     if scene["ground"]:
-        builder.add_shape_plane(plane=(0.0, 0.0, 1.0, 0.0), width=0.0, length=0.0, cfg=_shape(scene["ground"]))
+        builder.add_shape_plane(
+            plane=(0.0, 0.0, 1.0, 0.0),
+            width=0.0,
+            length=0.0,
+            cfg=_shape(scene["ground"]),
+            custom_attributes=_dissipation(scene["ground"]),
+        )
     for first, second in scene["ignore"]:
         for a in builder.body_shapes[links[first]]:
             for b in builder.body_shapes[links[second]]:
