@@ -59,6 +59,9 @@ BAD_VALUES = [
     ("contact_point", 3),
     ("position_update", ""),
     ("material_rule", "max"),
+    ("unset_materials", "soft"),
+    ("hunt_crossley_dissipation", -1.0),
+    ("stiction_tolerance", 0.0),
     ("near_rigid_contact", -0.1),
     ("near_rigid_joint", float("nan")),
     ("friction_regularization", 0.0),
@@ -82,6 +85,13 @@ def test_bad_value_is_named(name, value):
     with pytest.raises(ValueError, match=name) as error:
         SAPOptions(**{name: value})
     assert repr(value) in str(error.value)
+
+
+def test_no_bound_needs_real_materials():
+    """Without the near-rigid bound, pairs of default materials would have no compliance at all."""
+    with pytest.raises(ValueError, match="unset_materials='literal'"):
+        SAPOptions(near_rigid_contact=0.0)
+    assert SAPOptions(near_rigid_contact=0.0, unset_materials="literal").near_rigid_contact == 0.0
 
 
 def test_typing_error_gets_a_suggestion():
