@@ -359,7 +359,41 @@ def test_joint_spring_sags_under_load():
     assert rig.q[0] == pytest.approx(6.0 / 150.0, **WITHIN_1_PERCENT)
 
 
-# Sections 8.8 and 8.10: momentum and free flight
+# Section 8.7: couplings
+
+
+def test_mimic_joints_accelerate_as_one_mass():
+    """A force on the leader moves leader and follower as the mass m1 + ratio^2 m2."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    masses, ratio, offset, force, dt, steps = (2.0, 1.5), -2.5, 0.1, 8.0, 0.005, 100
+    joints = []
+    for mass in masses:
+        body = builder.add_link(mass=mass, inertia=wp.diag(wp.vec3(0.1)), lock_inertia=True)
+        joints.append(builder.add_joint_prismatic(-1, body, axis=newton.Axis.X))
+    builder.add_articulation(joints)
+    builder.set_joint_mimic(joints[1], joints[0], coeffs=(offset, ratio))
+    rig = Rig(builder, dt, q=[0.0, offset], force=[force, 0.0]).run(steps)
+    expected = force / (masses[0] + ratio**2 * masses[1]) * dt * steps
+    np.testing.assert_allclose(rig.v, [expected, ratio * expected], rtol=1e-3)
+    assert rig.q[1] == pytest.approx(offset + ratio * rig.q[0], abs=1e-4)
+
+
+def test_taut_distance_joint_is_a_pendulum():
+    """A ball on a taut distance joint swings with the period of a pendulum and keeps its distance."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    length, amplitude, dt = 0.8, 0.15, 0.002
+    body = builder.add_link(mass=1.0, inertia=wp.diag(wp.vec3(1e-3)), lock_inertia=True, label="bob")
+    joint = builder.add_joint_distance(-1, body, min_distance=-1.0, max_distance=length)
+    builder.add_articulation([joint])
+    start = [length * math.sin(amplitude), 0.0, -length * math.cos(amplitude), 0, 0, 0, 1]
+    period = 2.0 * math.pi * math.sqrt(length / G) * (1.0 + amplitude**2 / 16.0)
+    rig = Rig(builder, dt, q=start).run(round(0.25 * period / dt))
+    assert abs(rig.q[0]) < 0.01 * length
+    assert rig.v[0] == pytest.approx(-math.sqrt(2.0 * G * length * (1.0 - math.cos(amplitude))), rel=0.01)
+    assert np.linalg.norm(rig.q[:3]) == pytest.approx(length, rel=1e-4)
+
+
+# Section 8.8: momentum and free flight
 
 
 def test_free_flight_is_symplectic_euler():
