@@ -4,6 +4,6 @@ Importing this package needs nothing beyond Newton, Warp and NumPy; peers are im
 """
 
 from .scenes import SCENES, BenchScene, make_scene
+from .session import Settings, bench
 
-
-__all__ = ["SCENES", "BenchScene", "make_scene"]
+__all__ = ["SCENES", "BenchScene", "Settings", "bench", "make_scene"]

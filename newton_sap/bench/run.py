@@ -85,9 +85,7 @@ class WarpRun:
         for _ in range(self.refine):
             self.collide()
             extra = {} if observables is None else {"observables": observables}
-            self.solver.step(
-                self.state, self.other, self.control, self.contacts, self.scene.dt / self.refine, **extra
-            )
+            self.solver.step(self.state, self.other, self.control, self.contacts, self.scene.dt / self.refine, **extra)
             self.state, self.other = self.other, self.state
 
     def renew_forces(self) -> None:

@@ -146,9 +146,7 @@ def _cartpole(builder: newton.ModelBuilder) -> None:
     parent, at = cart, wp.transform()
     for i, angle in enumerate((0.6, 0.4)):
         pole = builder.add_link(label=f"pole_{i}")
-        builder.add_shape_capsule(
-            pole, xform=wp.transform((0.0, 0.0, -0.25)), radius=0.02, half_height=0.25, cfg=ghost
-        )
+        builder.add_shape_capsule(pole, xform=wp.transform((0.0, 0.0, -0.25)), radius=0.02, half_height=0.25, cfg=ghost)
         joints.append(builder.add_joint_revolute(parent, pole, axis=newton.Axis.Y, parent_xform=at, label=f"hinge_{i}"))
         builder.joint_q[-1] = angle
         parent, at = pole, wp.transform((0.0, 0.0, -0.5))

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from .. import __version__
+from .bench import bench
 
 app = typer.Typer(
     help="SAP contact solver for the Newton physics engine. Exit codes: 0 done, 1 a check failed, 2 usage.",
@@ -104,3 +105,6 @@ def solvers(
     from .solvers import solvers_command
 
     raise typer.Exit(solvers_command(verbose))
+
+
+app.command()(bench)

@@ -1,0 +1,46 @@
+"""Bytes of the Warp arrays a solver holds, by the attribute that leads to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import warp as wp
+
+_DEPTH = 4
+
+
+def memory_by_buffer(solver: Any, model: Any) -> dict[str, int]:
+    """Return bytes by attribute of the solver; arrays of the model and arrays met before do not count."""
+    seen = {array.ptr for array in _arrays(model, _DEPTH, set())}
+    sizes = {}
+    for name, value in vars(solver).items():
+        if value is model:
+            continue
+        total = 0
+        for array in _arrays(value, _DEPTH, {id(model)}):
+            if array.ptr and array.ptr not in seen:
+                seen.add(array.ptr)
+                total += array.capacity
+        if total:
+            sizes[name] = total
+    return dict(sorted(sizes.items(), key=lambda item: -item[1]))
+
+
+def _arrays(value: Any, depth: int, met: set[int]):
+    """Yield every Warp array that can be reached through structs, plain objects and containers."""
+    if isinstance(value, wp.array):
+        yield value
+        return
+    if depth == 0 or id(value) in met or isinstance(value, (str, bytes, int, float, type, type(None))):
+        return
+    met.add(id(value))
+    if isinstance(value, dict):
+        parts = list(value.values())
+    elif isinstance(value, (list, tuple)):
+        parts = list(value)
+    elif type(value).__module__.startswith(("newton", "mujoco_warp", "warp._src.codegen")):
+        parts = list(getattr(value, "__dict__", {}).values())
+    else:
+        return
+    for part in parts:
+        yield from _arrays(part, depth - 1, met)

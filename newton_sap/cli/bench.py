@@ -1,0 +1,56 @@
+"""The ``bench`` command line; the work is in :mod:`.bench_command`, imported when the command runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+
+def bench(
+    scenes: Annotated[Optional[list[str]], typer.Argument(help="Scenes; all of them if none is named.")] = None,  # noqa: UP045
+    solver: Annotated[str, typer.Option(help="Solver to measure: a registered name, mujoco_c or drake.")] = "sap",
+    worlds: Annotated[str, typer.Option(help="Batch sizes, with commas.")] = "1,16,128",
+    vs: Annotated[Optional[list[str]], typer.Option(help="Peers to alternate with; repeat or use commas.")] = None,  # noqa: UP045
+    eager: Annotated[bool, typer.Option("--eager", help="Only eager steps; without either flag both.")] = False,
+    captured: Annotated[bool, typer.Option("--captured", help="Only captured graphs.")] = False,
+    device: Annotated[Optional[str], typer.Option(help="Warp device, such as cpu or cuda:0.")] = None,  # noqa: UP045
+    preset: Annotated[Optional[str], typer.Option(help="Preset of the solver, such as drake.")] = None,  # noqa: UP045
+    option: Annotated[Optional[list[str]], typer.Option(help="Keyword of the solver, as name=value.")] = None,  # noqa: UP045
+    repeats: Annotated[int, typer.Option(min=1, help="Measurements of each row.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0.001, help="Shortest measurement [s].")] = 0.5,
+    profile: Annotated[bool, typer.Option("--profile", help="Show where a step's time goes.")] = False,
+    accuracy: Annotated[bool, typer.Option(help="Compare a short run with SAP at a 16 times smaller step.")] = True,
+    json_file: Annotated[Optional[Path], typer.Option("--json", help="Write everything as JSON.")] = None,  # noqa: UP045
+    markdown_file: Annotated[Optional[Path], typer.Option("--markdown", help="Write the tables as Markdown.")] = None,  # noqa: UP045
+) -> None:
+    """Time solvers on validated scenes, with accuracy beside every time; exit code 1 if a row failed.
+
+    Examples: newton-sap bench ant humanoid --vs mujoco; newton-sap bench ant --worlds 128 --captured --profile
+    """
+    from .app import usage_error
+    from .bench_command import bench_command
+    from .drive import UsageError
+
+    try:
+        code = bench_command(
+            scenes or [],
+            solver=solver,
+            worlds=worlds,
+            peers=vs or [],
+            eager=eager,
+            captured=captured,
+            device=device,
+            preset=preset,
+            options=option or [],
+            repeats=repeats,
+            seconds=seconds,
+            profile=profile,
+            accuracy=accuracy,
+            json_file=json_file,
+            markdown_file=markdown_file,
+        )
+    except UsageError as error:
+        raise usage_error(str(error)) from error
+    raise typer.Exit(code)

@@ -1,0 +1,134 @@
+"""What the ``bench`` command does: time and judge solvers, print tables, write JSON and Markdown."""
+
+from __future__ import annotations
+
+import ast
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .. import registry
+from ..bench import SCENES, Settings, bench, report
+from ..bench.session import NATIVE
+from ..bench.timing import Region
+from .drive import UsageError
+
+_WIDTH = 190
+"""Columns to print where the output is no terminal."""
+
+
+def bench_command(
+    scenes: list[str],
+    *,
+    solver: str,
+    worlds: str,
+    peers: list[str],
+    eager: bool,
+    captured: bool,
+    device: str | None,
+    preset: str | None,
+    options: list[str],
+    repeats: int,
+    seconds: float,
+    profile: bool,
+    accuracy: bool,
+    json_file: Path | None,
+    markdown_file: Path | None,
+) -> int:
+    """Run the benchmark and return the exit code: 1 if any row failed."""
+    import warp as wp
+
+    wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
+    modes = tuple(mode for mode, wanted in (("eager", eager), ("captured", captured)) if wanted)
+    settings = Settings(
+        scenes=_scenes(scenes),
+        solver=_solver(solver),
+        peers=tuple(_solver(name) for entry in peers for name in entry.split(",")),
+        worlds=_counts(worlds),
+        modes=modes or ("eager", "captured"),
+        device=device,
+        options=_options(preset, options),
+        repeats=repeats,
+        region=Region(seconds=seconds, steps=200 if seconds >= 0.5 else 10, at_most=3.0 * seconds),
+        profile=profile,
+        accuracy=accuracy,
+    )
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDTH)
+    outcome = bench(settings, lambda rows, ratios, profiles: _show(console, rows, ratios, profiles))
+    facts = report.facts(settings)
+    if json_file is not None:
+        report.write_json(json_file, outcome, facts)
+    if markdown_file is not None:
+        markdown_file.parent.mkdir(parents=True, exist_ok=True)
+        markdown_file.write_text(report.markdown(outcome, facts), encoding="utf-8")
+    if outcome.failed:
+        console.print("some rows FAILED; their times do not count", style="bold red")
+    return int(outcome.failed)
+
+
+def _show(console: Console, rows, ratios, profiles) -> None:
+    _print(console, report.COLUMNS, [report.cells(row) for row in rows])
+    if ratios:
+        _print(console, report.RATIO_COLUMNS, [report.ratio_cells(ratio) for ratio in ratios])
+    for profile in profiles:
+        console.print(report.profile_title(profile))
+        _print(console, report.PROFILE_COLUMNS, report.profile_cells(profile))
+
+
+def _print(console: Console, columns, rows: list[list[str]]) -> None:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in columns:
+        wide = name == "verdict"
+        table.add_column(name, justify="left" if wide else "right", no_wrap=not wide, min_width=6 if wide else None)
+    for row in rows:
+        table.add_row(*map(escape, row), style="red" if "FAILED" in row[-1] else "")
+    console.print(table)
+
+
+def _scenes(names: list[str]) -> tuple[str, ...]:
+    for name in names:
+        if name not in SCENES:
+            close = get_close_matches(name, SCENES, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise UsageError(f"no scene named {name!r}{hint} (scenes: {', '.join(SCENES)})")
+    return tuple(names) or tuple(SCENES)
+
+
+def _solver(name: str) -> str:
+    name = registry.normalise(name)
+    if name not in NATIVE:
+        try:
+            registry.get_solver(name)
+        except (registry.SolverNotFoundError, registry.SolverLoadError) as error:
+            raise UsageError(f"{error}; beside the registry: {', '.join(NATIVE)}") from error
+    return name
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    try:
+        counts = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        counts = ()
+    if not counts or min(counts) < 1:
+        raise UsageError(f"--worlds {text!r}: give positive numbers with commas, such as 1,16,128")
+    return counts
+
+
+def _options(preset: str | None, entries: list[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {} if preset is None else {"preset": preset}
+    for entry in entries:
+        name, equals, value = entry.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"--option {entry!r}: write name=value")
+        try:
+            options[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            options[name] = value
+    return options
