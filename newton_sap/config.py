@@ -72,7 +72,7 @@ class SAPOptions:
     Default: Drake's ``sap_near_rigid_threshold``."""
 
     near_rigid_joint: float = 0.1
-    """``beta`` [-], >= 0, for joint limits, drives and couplers. Default: Drake."""
+    """``beta`` [-], > 0, for joint limits, drives, couplers and contacts of unset materials. Default: Drake."""
 
     friction_regularization: float = 1.0e-3
     """``sigma`` [-], > 0: sticking contacts creep at ``sigma w dt |f_t|`` [m/s]. Default: Drake's fixed value."""
@@ -121,16 +121,25 @@ class SAPOptions:
         }
         for name, accepted in choices.items():
             _require_choice(name, getattr(self, name), accepted)
-        for name in ("near_rigid_contact", "near_rigid_joint", "optimality_abs", "optimality_rel", "cost_abs", "cost_rel", "hunt_crossley_dissipation"):
+        for name in (
+            "near_rigid_contact",
+            "optimality_abs",
+            "optimality_rel",
+            "cost_abs",
+            "cost_rel",
+            "hunt_crossley_dissipation",
+        ):
             _require_number(name, getattr(self, name), 0.0, inclusive=True)
-        for name in ("friction_regularization", "line_search_tolerance", "stiction_tolerance"):
+        for name in ("near_rigid_joint", "friction_regularization", "line_search_tolerance", "stiction_tolerance"):
             _require_number(name, getattr(self, name), 0.0, inclusive=False)
         _require_integer("max_iterations", self.max_iterations, 0)
         _require_integer("line_search_max_iterations", self.line_search_max_iterations, 1)
         if self.max_contacts is not None:
             _require_integer("max_contacts", self.max_contacts, 0)
         if not isinstance(self.dissipation_ahead_of_touch, bool):
-            raise ValueError(f"dissipation_ahead_of_touch must be True or False, not {self.dissipation_ahead_of_touch!r}")
+            raise ValueError(
+                f"dissipation_ahead_of_touch must be True or False, not {self.dissipation_ahead_of_touch!r}"
+            )
         if self.near_rigid_contact == 0.0 and self.unset_materials == "rigid":
             raise ValueError(
                 "near_rigid_contact=0 leaves pairs of default materials without any compliance; "

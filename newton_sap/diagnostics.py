@@ -60,6 +60,7 @@ class SolverReport:
 
     def __str__(self) -> str:
         def summary(values):
+            values = values[np.isfinite(values)]
             return f"{np.mean(values):.3g} mean, {np.max(values):.3g} max" if len(values) else "-"
 
         lines = {

@@ -9,7 +9,7 @@ from .constraints.hunt_crossley import NormalLaw
 from .constraints.joint_rows import JointLaw, Targets, link_rows
 from .minimizer.lanes import sync
 from .minimizer.objective import contact_velocity
-from .multibody.spatial import to_mat33d, velocity_at
+from .multibody.spatial import to_mat33d, to_vec3d, velocity_at
 from .workspace import ROWS_PER_DOF, Bodies, ContactPool, CouplingTable, Joints, Motion, Pools, Problem, RowPool, Tree
 
 wp.set_module_options({"enable_backward": False})
@@ -79,8 +79,16 @@ def mark_tree(tree: Tree, problem: Problem, link: int):
 
 @wp.func
 def gather_rows(
-    tree: Tree, joints: Joints, m: Motion, rows: RowPool, problem: Problem, law: JointLaw, targets: Targets,
-    joint_q: wp.array[wp.float32], g: int, dt: wp.float64,
+    tree: Tree,
+    joints: Joints,
+    m: Motion,
+    rows: RowPool,
+    problem: Problem,
+    law: JointLaw,
+    targets: Targets,
+    joint_q: wp.array[wp.float32],
+    g: int,
+    dt: wp.float64,
 ):
     """All scalar rows of a group, dof after dof."""
     start = ROW_STRIDE * tree.group_dof_start[g]
@@ -218,41 +226,91 @@ def body_weight(tree: Tree, bodies: Bodies, m: Motion, link: int, point: wp.vec3
 
 
 @wp.func
-def prepare_hunt_crossley(
-    pool: ContactPool, problem: Problem, law: ContactLaw, slot: int, base: int, w: wp.float64, dt: wp.float64
+def effective_weight(
+    tree: Tree, bodies: Bodies, m: Motion, pool: ContactPool, problem: Problem, law: ContactLaw, slot: int, base: int
 ):
-    """Normal law, lagged impulse n0 and slip scale of one contact (F 2.4)."""
-    normal = NormalLaw()
-    normal.k = pool.stiffness[slot]
-    normal.d = pool.dissipation[slot]
-    normal.dt = dt
-    if normal.k == RIGID:
-        # Hunt & Crossley's law has no bound of its own, and needs no dissipation where the step resolves no bounce.
-        normal.k = FOUR_PI_SQUARED / (law.beta * law.beta * dt * dt * w)
-        normal.d = wp.float64(0.0)
-    normal.fe0 = -normal.k * pool.phi0[slot]
-    vn0 = wp.dot(pool.normal[slot], pool.bias[slot] + contact_velocity(pool, problem.v, slot, base))
-    damping = wp.max(wp.float64(1.0) - normal.d * vn0, wp.float64(0.0))
-    pool.normal_law[slot] = normal
-    pool.n0[slot] = dt * wp.max(normal.fe0, wp.float64(0.0)) * damping
-    pool.slip_scale[slot] = wp.max(law.stiction_tolerance, pool.mu[slot] * pool.R_t[slot] * pool.n0[slot])
-
-
-@wp.func
-def regularize_contact(
-    tree: Tree, bodies: Bodies, m: Motion, pool: ContactPool, problem: Problem, law: ContactLaw, slot: int, base: int,
-    dt: wp.float64,
-):
-    """R_n, R_t and v_hat of one contact (F 2.3)."""
+    """Effective inverse mass of a contact by the chosen rule."""
     w = delassus_weight(problem, pool, slot, base)
     if law.body_inertia_weight == 1:
         w = body_weight(tree, bodies, m, pool.link_a[slot], pool.point_a[slot])
         w += body_weight(tree, bodies, m, pool.link_b[slot], pool.point_b[slot])
+    return w
+
+
+@wp.func
+def regularize_contact(pool: ContactPool, law: ContactLaw, slot: int, w: wp.float64, vn0: wp.float64, dt: wp.float64):
+    """R_n, R_t and v_hat of one contact (F 2.3), and the same compliance as Hunt & Crossley's law (F 2.4)."""
+    k = pool.stiffness[slot]
     tau = pool.relaxation_time[slot]
-    pool.R_n[slot] = regularization(dt, pool.stiffness[slot], tau, w, law.beta)
+    beta = law.beta
+    normal = NormalLaw()
+    normal.k = k
+    normal.d = pool.dissipation[slot]
+    normal.dt = dt
+    if k == RIGID:
+        # Hunt & Crossley's law has no bound of its own, and needs no dissipation where the step resolves no bounce.
+        beta = law.rigid_beta
+        normal.k = FOUR_PI_SQUARED / (beta * beta * dt * dt * w)
+        normal.d = wp.float64(0.0)
+    normal.fe0 = -normal.k * pool.phi0[slot]
     pool.R_t[slot] = law.sigma * w
+    pool.R_n[slot] = regularization(dt, k, tau, w, beta)
     pool.v_hat[slot] = -pool.phi0[slot] / (dt + tau)
-    prepare_hunt_crossley(pool, problem, law, slot, base, w, dt)
+    pool.n0[slot] = dt * wp.max(normal.fe0, wp.float64(0.0)) * wp.max(wp.float64(1.0) - normal.d * vn0, wp.float64(0.0))
+    pool.slip_scale[slot] = wp.max(law.stiction_tolerance, pool.mu[slot] * pool.R_t[slot] * pool.n0[slot])
+    pool.normal_law[slot] = normal
+
+
+@wp.func
+def apply_restitution(
+    pool: ContactPool, law: ContactLaw, slot: int, w: wp.float64, vn0: wp.float64, speed: wp.float64, dt: wp.float64
+):
+    """Newton's impact law for pairs with restitution e: leave at e times the approach, rigidly (F 2.12).
+
+    ``speed`` is the approach below which a contact rests instead of bouncing [m/s].
+    """
+    e = pool.restitution[slot]
+    phi0 = pool.phi0[slot]
+    if e <= wp.float64(0.0):
+        return
+    v_hat = pool.v_hat[slot]
+    bounces = vn0 < -speed and phi0 + dt * vn0 <= wp.float64(0.0)
+    if bounces:
+        v_hat = -e * vn0
+        pool.R_n[slot] = law.rigid_beta * law.rigid_beta * w / FOUR_PI_SQUARED
+    elif vn0 > speed:
+        # Still inside after the bounce: compliance must not add to the speed it leaves with.
+        v_hat = wp.min(v_hat, vn0)
+    pool.v_hat[slot] = v_hat
+    normal = pool.normal_law[slot]
+    if bounces or vn0 > speed:
+        normal.k = wp.float64(1.0) / (dt * dt * pool.R_n[slot])
+        normal.d = wp.float64(0.0)
+        normal.fe0 = dt * normal.k * v_hat
+    pool.normal_law[slot] = normal
+
+
+@wp.func
+def prepare_contact(
+    tree: Tree,
+    bodies: Bodies,
+    m: Motion,
+    pool: ContactPool,
+    problem: Problem,
+    law: ContactLaw,
+    slot: int,
+    base: int,
+    dt: wp.float64,
+):
+    """Jacobian, compliance and stabilisation of one contact."""
+    contact_jacobian(tree, m, pool, problem, slot, law.witness_points)
+    w = effective_weight(tree, bodies, m, pool, problem, law, slot, base)
+    vn0 = wp.dot(pool.normal[slot], pool.bias[slot] + contact_velocity(pool, problem.v, slot, base))
+    regularize_contact(pool, law, slot, w, vn0, dt)
+    # What gravity gives a body in two steps is rest, not an impact.
+    resting = wp.float64(2.0) * dt * wp.length(to_vec3d(bodies.gravity[0]))
+    apply_restitution(pool, law, slot, w, vn0, resting, dt)
+    couple_trees(pool, problem, slot, base)
 
 
 @wp.func
@@ -264,8 +322,6 @@ def couple_trees(pool: ContactPool, problem: Problem, slot: int, base: int):
     for s in range(pool.support[slot]):
         u = base + pool.unknown[slot * pool.stride + s]
         wp.atomic_min(problem.first, u, leftmost)
-
-
 
 
 @wp.struct
@@ -299,7 +355,13 @@ def number_problem(
 
 @wp.kernel
 def assemble_problem(
-    tree: Tree, joints: Joints, bodies: Bodies, table: CouplingTable, m: Motion, pools: Pools, problem: Problem,
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    table: CouplingTable,
+    m: Motion,
+    pools: Pools,
+    problem: Problem,
     step: StepInput,
 ):
     """One block per group: its lane 0 sorts and numbers, all lanes build Jacobians and regularisation."""
@@ -312,9 +374,7 @@ def assemble_problem(
     sync()
     for i in range(lane, count, wp.block_dim()):
         slot = pools.contacts.order[start + i]
-        contact_jacobian(tree, m, pools.contacts, problem, slot, step.contact_law.witness_points)
-        regularize_contact(tree, bodies, m, pools.contacts, problem, step.contact_law, slot, base, step.dt)
-        couple_trees(pools.contacts, problem, slot, base)
+        prepare_contact(tree, bodies, m, pools.contacts, problem, step.contact_law, slot, base, step.dt)
     for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
         build_coupling(tree, joints, table, m, pools.couplers, problem, c, step.joint_q, step.joint_law.beta, step.dt)
     for i in range(lane, problem.count[g], wp.block_dim()):

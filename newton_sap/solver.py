@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import warp as wp
-
 import newton
+import warp as wp
 
 from .boundary import bundles, output
 from .boundary.contacts import ContactRows, collect_contacts, list_contacts
-from .boundary.couplings import attach_switches, build_couplings
 from .boundary.convention import Orders, SapControl, SapState, orders_of
+from .boundary.couplings import attach_model, build_couplings
 from .boundary.topology import build_topology
-from .boundary.validation import require_arrays, validate_dt, validate_model, validate_topology
+from .boundary.validation import (
+    require_arrays,
+    require_positive_mass_matrix,
+    validate_dt,
+    validate_model,
+    validate_topology,
+)
 from .config import resolve_options
 from .constraints.joint_rows import Targets
 from .constraints.laws import contact_law
@@ -102,7 +107,9 @@ class SolverSAP(newton.solvers.SolverBase):
         line_search_tolerance: float | None = None,
         max_contacts: int | None = None,
     ):
-        given = {name: value for name, value in locals().items() if name not in ("self", "model", "preset", "__class__")}
+        given = {
+            name: value for name, value in locals().items() if name not in ("self", "model", "preset", "__class__")
+        }
         self.options = resolve_options(preset, given)
         super().__init__(model)
         validate_model(model)
@@ -111,6 +118,7 @@ class SolverSAP(newton.solvers.SolverBase):
         self._allocate()
         self._read_model()
         self._load_kernels()
+        self._check_mass_matrix()
 
     # The step ---------------------------------------------------------------------------------------------------
 
@@ -160,9 +168,11 @@ class SolverSAP(newton.solvers.SolverBase):
         model, device = self.model, self.device
         bodies = {"body_q": model.body_count, "body_qd": model.body_count}
         joints = {"joint_q": model.joint_coord_count, "joint_qd": model.joint_dof_count}
-        require_arrays("state", state_in, {**joints, **bodies, "body_f": model.body_count}, device, optional=("body_f",))
+        require_arrays(
+            "state_in", state_in, {**joints, **bodies, "body_f": model.body_count}, device, optional=("body_f",)
+        )
         if state_out is not state_in:
-            require_arrays("state", state_out, {**joints, **bodies}, device)
+            require_arrays("state_out", state_out, {**joints, **bodies}, device)
         dofs = {"joint_f": model.joint_dof_count, "joint_target_qd": model.joint_dof_count}
         dofs["joint_target_q"] = model.joint_coord_count
         require_arrays("control", control, dofs, device, optional=tuple(dofs))
@@ -179,12 +189,20 @@ class SolverSAP(newton.solvers.SolverBase):
 
     def _open_contacts(self, contacts) -> ContactRows | None:
         """Bundle Newton's contact arrays; make room for all of them."""
-        if contacts is None or contacts.rigid_contact_max == 0:
+        if contacts is None:
+            return None
+        if not isinstance(contacts, newton.Contacts):
+            raise TypeError(
+                f"contacts must be a newton.Contacts, not {type(contacts).__name__}; pass what pipeline.contacts() returned"
+            )
+        if contacts.rigid_contact_max == 0:
             return None
         self._require_unreduced_contacts(contacts)
         if contacts is not self._contacts_seen:
             if contacts.device != self.device:
-                raise ValueError(f"contacts live on {contacts.device}, the solver's model on {self.device}; use one device")
+                raise ValueError(
+                    f"contacts live on {contacts.device}, the solver's model on {self.device}; use one device"
+                )
             self._reserve_contacts(contacts.rigid_contact_max)
             self._contacts_seen = contacts
             self._contact_rows = bundles.contact_rows(contacts)
@@ -194,7 +212,9 @@ class SolverSAP(newton.solvers.SolverBase):
         """Public velocity to sap velocity, and poses, velocities and motion columns."""
         self.motion.group_speed.zero_()
         inputs = [self.tree, self.joints, self.bodies, self.motion, frame.orders]
-        self._launch(kinematics, self.topology.tree_count, inputs + [*_joint_state(frame.state_in), frame.state_in.body_q])
+        self._launch(
+            kinematics, self.topology.tree_count, inputs + [*_joint_state(frame.state_in), frame.state_in.body_q]
+        )
 
     def _move_freely(self, frame: Frame) -> None:
         """A, r and v_star."""
@@ -204,6 +224,7 @@ class SolverSAP(newton.solvers.SolverBase):
     def _prepare_contacts(self, frame: Frame) -> None:
         """Fill the contact pool and list its slots by group."""
         self.pool.total.zero_()
+        self.pool.foreign.zero_()
         self.pool.group_count.zero_()
         if frame.rows is None:
             return
@@ -256,9 +277,14 @@ class SolverSAP(newton.solvers.SolverBase):
         for out in _targets(observables, kinds.CONTACT_F, "contact_f", contacts, "force"):
             self._write_contact_forces(out)
         for out in _targets(observables, kinds.BODY_QDD, "body_qdd", state, "body_qdd"):
-            self._launch(output.observe_accelerations, self.topology.link_count, [self.tree, self.motion, self.arrived, frame.dt, out])
+            self._launch(
+                output.observe_accelerations,
+                self.topology.link_count,
+                [self.tree, self.motion, self.arrived, frame.dt, out],
+            )
         for out in _targets(observables, kinds.BODY_PARENT_F, "body_parent_f", state, "body_parent_f"):
-            inputs = [self.tree, self.bodies, self.motion, self.arrived, self.pool, frame.dt, out]
+            inputs = [self.tree, self.joints, self.bodies, self.couplings, self.motion, self.arrived, self.pools]
+            inputs += [frame.orders, frame.efforts, frame.dt, out]
             self._launch(output.observe_parent_wrenches, self.topology.tree_count, inputs)
 
     # The rest of the contract -----------------------------------------------------------------------------------
@@ -287,7 +313,9 @@ class SolverSAP(newton.solvers.SolverBase):
     def update_contacts(self, contacts: newton.Contacts, state: newton.State | None = None) -> None:
         """Write the last step's contact forces to ``contacts.force``; request the ``contact_f`` observable instead."""
         if contacts.force is None:
-            raise ValueError("contacts.force is not allocated; request the contact_f observable of solver.observables()")
+            raise ValueError(
+                "contacts.force is not allocated; request the contact_f observable of solver.observables()"
+            )
         self._write_contact_forces(contacts.force)
 
     @classmethod
@@ -395,7 +423,7 @@ class SolverSAP(newton.solvers.SolverBase):
         self.joints = bundles.joints(self.model)
         self.bodies = bundles.bodies(self.model)
         self.shapes = bundles.shapes(self.model)
-        attach_switches(self.couplings, self.model)
+        attach_model(self.couplings, self.model)
 
     def _load_kernels(self) -> None:
         """Compile what a step launches, so that its first call may be captured."""
@@ -407,6 +435,14 @@ class SolverSAP(newton.solvers.SolverBase):
             wp.load_module(kernel.module, device=self.device)
         for kernel in (collect_contacts, assemble_problem, self._minimize_kernel):
             wp.load_module(kernel.module, device=self.device, block_dim=BLOCK_DIM)
+
+    def _check_mass_matrix(self) -> None:
+        """Factor the mass matrix once, so that a dof without inertia is named here and not found as NaN later."""
+        state = self.model.state()
+        frame = self._open_frame(state, state, None, None, 1.0e-6)
+        self._move_bodies(frame)
+        self._move_freely(frame)
+        require_positive_mass_matrix(self.model, self.topology, self.motion.factor.numpy(), self.motion.locked.numpy())
 
     def _launch(self, kernel, dim: int, inputs: list) -> None:
         if dim:

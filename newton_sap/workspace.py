@@ -90,6 +90,7 @@ class Shapes:
     ke: wp.array[wp.float32]
     kd: wp.array[wp.float32]
     mu: wp.array[wp.float32]
+    restitution: wp.array[wp.float32]
     relaxation_time: wp.array[wp.float32]  # sap:relaxation_time [s], negative where kd / ke applies
     dissipation: wp.array[wp.float32]  # sap:hunt_crossley_dissipation [s/m], negative where the default applies
 
@@ -123,6 +124,7 @@ class ContactPool:
     """Contacts that may act in this step, one slot each; a group's slots are listed in ``order``."""
 
     total: wp.array[wp.int32]  # (1,) slots asked for, may exceed the capacity
+    foreign: wp.array[wp.int32]  # (1,) rows that name shapes the model does not have
     group_count: wp.array[wp.int32]  # (G,)
     group_start: wp.array[wp.int32]  # (G,)
     order: wp.array[wp.int32]  # (C,) slots by group, sorted by shapes and point
@@ -142,6 +144,7 @@ class ContactPool:
     relaxation_time: wp.array[wp.float64]  # (C,) [s]
     dissipation: wp.array[wp.float64]  # (C,) Hunt & Crossley [s/m]
     mu: wp.array[wp.float64]  # (C,)
+    restitution: wp.array[wp.float64]  # (C,)
     R_t: wp.array[wp.float64]  # (C,) tangential regularisation [1/kg]
     R_n: wp.array[wp.float64]  # (C,) normal regularisation [1/kg]
     v_hat: wp.array[wp.float64]  # (C,) stabilising normal velocity [m/s]
@@ -183,7 +186,8 @@ class CouplingTable:
     kind: wp.array[wp.int32]  # (K,)
     joint: wp.array[wp.int32]  # (K,) Newton joint that owns frames and switch, or -1
     switch_row: wp.array[wp.int32]  # (K,) row of the switch array, or -1 for always
-    is_mimic: wp.array[wp.int32]  # (K,) 1 where the switch is in mimic_enabled
+    source: wp.array[wp.int32]  # (K,) where a coordinate coupling's coefficients live
+    source_row: wp.array[wp.int32]  # (K,) and in which row
     body_a: wp.array[wp.int32]  # (K,) Newton body, -1 for the world
     body_b: wp.array[wp.int32]  # (K,)
     frame_a: wp.array[wp.transform]  # (K,) on body A
@@ -194,10 +198,13 @@ class CouplingTable:
     coordinates: wp.array[wp.int32]  # (K,) coupled coordinates
     dof_a: wp.array[wp.int32]  # (K,) first dof that follows
     dof_b: wp.array[wp.int32]  # (K,) first dof it follows, or -1
-    coefficients: wp.array2d[wp.float32]  # (K, 5) of the polynomial, constant first
     joint_enabled: wp.array[wp.bool]
+    joint_mimic_coeffs: wp.array[wp.vec2]
     equality_enabled: wp.array[wp.bool]
+    equality_polycoef: wp.array2d[wp.float32]
     mimic_enabled: wp.array[wp.bool]
+    mimic_coef0: wp.array[wp.float32]
+    mimic_coef1: wp.array[wp.float32]
 
 
 @wp.struct
@@ -208,6 +215,7 @@ class CouplerPool:
     support: wp.array[wp.int32]  # (R,)
     unknown: wp.array[wp.int32]  # (R * stride,) problem indices
     J: wp.array[wp.float64]  # (R * stride,)
+    covector: wp.array[wp.spatial_vectord]  # (R,) F of a row between bodies, about the world origin
     bias: wp.array[wp.float64]  # (R,) velocity that no unknown causes
     v_hat: wp.array[wp.float64]  # (R,)
     R: wp.array[wp.float64]  # (R,)
@@ -277,15 +285,16 @@ def allocate(struct_type, sizes: dict[str, int], device, **values):
     bundle = struct_type()
     for name, variable in struct_type.vars.items():
         if name in values:
-            if values[name] is not None:
-                setattr(bundle, name, values[name])
+            setattr(bundle, name, values[name])
         elif hasattr(variable.type, "dtype"):  # an array annotation, not a scalar
-            setattr(bundle, name, wp.zeros(sizes.get(name, sizes["*"]), dtype=variable.type.dtype, device=device))
+            length = sizes.get(name, sizes["*"])
+            shape = (length,) * variable.type.ndim
+            setattr(bundle, name, wp.zeros(shape, dtype=variable.type.dtype, device=device))
     return bundle
 
 
 def allocate_contacts(capacity: int, groups: int, stride: int, device) -> ContactPool:
     """Return a contact pool of ``capacity`` slots whose pairs have at most ``stride`` unknowns."""
-    sizes = {"*": capacity, "total": 1, "group_count": groups, "group_start": groups}
+    sizes = {"*": capacity, "total": 1, "foreign": 1, "group_count": groups, "group_start": groups}
     sizes |= {"unknown": capacity * stride, "J": capacity * stride}
     return allocate(ContactPool, sizes, device, stride=stride)

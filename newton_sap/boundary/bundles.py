@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-import warp as wp
-
 import newton
+import warp as wp
 
 from ..constraints.joint_rows import JointLaw, Targets
 from ..minimizer.line_search import Tolerances
@@ -16,9 +15,9 @@ from .contacts import ContactLaw, ContactRows
 
 
 @cache
-def _empty(dtype, device: str) -> wp.array:
+def _empty(dtype, ndim: int, device: str) -> wp.array:
     """An array of length zero that stands for an absent one."""
-    return wp.zeros(0, dtype=dtype, device=device)
+    return wp.zeros((0,) * ndim, dtype=dtype, device=device)
 
 
 def _fill(struct_type, source, prefix: str, **renamed):
@@ -26,7 +25,9 @@ def _fill(struct_type, source, prefix: str, **renamed):
     bundle = struct_type()
     for name, variable in struct_type.vars.items():
         array = renamed[name] if name in renamed else getattr(source, prefix + name)
-        setattr(bundle, name, _empty(variable.type.dtype, str(source.device)) if array is None else array)
+        if array is None or array.ndim != variable.type.ndim:  # Newton leaves empty 2D arrays one-dimensional
+            array = _empty(variable.type.dtype, variable.type.ndim, str(source.device))
+        setattr(bundle, name, array)
     return bundle
 
 
@@ -60,8 +61,8 @@ def efforts(model, state, control) -> Efforts:
     """Forces the caller applies in this step."""
     bundle = Efforts()
     device = str(model.device)
-    bundle.joint_f = _empty(wp.float32, device) if control.joint_f is None else control.joint_f
-    bundle.body_f = _empty(wp.spatial_vector, device) if state.body_f is None else state.body_f
+    bundle.joint_f = _empty(wp.float32, 1, device) if control.joint_f is None else control.joint_f
+    bundle.body_f = _empty(wp.spatial_vector, 1, device) if state.body_f is None else state.body_f
     return bundle
 
 
@@ -88,6 +89,7 @@ def contact_law(options) -> ContactLaw:
     law.rigid_unset = int(options.unset_materials == "rigid")
     law.unset_ke = default.ke
     law.unset_kd = default.kd
+    law.rigid_beta = options.near_rigid_joint
     return law
 
 

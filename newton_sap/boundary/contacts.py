@@ -47,6 +47,7 @@ class ContactLaw:
     rigid_unset: int  # unset_materials
     unset_ke: wp.float32  # what Newton gives a shape nobody gave a stiffness [N/m]
     unset_kd: wp.float32  # [N s/m]
+    rigid_beta: wp.float64  # near-rigid bound of pairs without compliance of their own: near_rigid_joint
 
 
 @wp.struct
@@ -68,6 +69,7 @@ class Material:
     relaxation_time: wp.float64
     dissipation: wp.float64
     mu: wp.float64
+    restitution: wp.float64
     weight_a: wp.float64  # share of A's surface point in the common contact point
 
 
@@ -84,8 +86,14 @@ def prescribed_velocity(tree: Tree, m: Motion, link: int):
 
 @wp.func
 def make_side(
-    tree: Tree, bodies: Bodies, m: Motion, body_q: wp.array[wp.transform], body_qd: wp.array[wp.spatial_vector],
-    body: int, point: wp.vec3, offset: wp.vec3,
+    tree: Tree,
+    bodies: Bodies,
+    m: Motion,
+    body_q: wp.array[wp.transform],
+    body_qd: wp.array[wp.spatial_vector],
+    body: int,
+    point: wp.vec3,
+    offset: wp.vec3,
 ):
     """Place one side in the world: a link, a body no joint moves (as its state says), or the static world."""
     side = Side()
@@ -154,6 +162,7 @@ def combine_materials(shapes: Shapes, law: ContactLaw, a: int, b: int, dt: wp.fl
     mu_b = wp.float64(shapes.mu[b])
     tau_a = shape_relaxation_time(shapes, a)
     tau_b = shape_relaxation_time(shapes, b)
+    out.restitution = half * (wp.float64(shapes.restitution[a]) + wp.float64(shapes.restitution[b]))
     total = k_a + k_b
     out.weight_a = half
     if total > wp.float64(0.0):
@@ -207,7 +216,17 @@ def closing_reach(tree: Tree, m: Motion, a: Side, b: Side, point: wp.vec3d, mu: 
 
 
 @wp.func
-def store(pool: ContactPool, slot: int, i: int, a: Side, b: Side, pair: Material, law: ContactLaw, n: wp.vec3d, phi0: wp.float64):
+def store(
+    pool: ContactPool,
+    slot: int,
+    i: int,
+    a: Side,
+    b: Side,
+    pair: Material,
+    law: ContactLaw,
+    n: wp.vec3d,
+    phi0: wp.float64,
+):
     """Write a contact into its slot, apart from the velocity that surfaces add."""
     pool.row[slot] = i
     pool.link_a[slot] = a.link
@@ -220,6 +239,7 @@ def store(pool: ContactPool, slot: int, i: int, a: Side, b: Side, pair: Material
         pool.relaxation_time[slot] = wp.float64(0.0)
     pool.dissipation[slot] = pair.dissipation
     pool.mu[slot] = pair.mu
+    pool.restitution[slot] = pair.restitution
     point_a = pair.weight_a * a.surface + (wp.float64(1.0) - pair.weight_a) * b.surface
     point_b = point_a
     if law.witness_points == 1:
@@ -232,13 +252,25 @@ def store(pool: ContactPool, slot: int, i: int, a: Side, b: Side, pair: Material
 
 @wp.func
 def collect_one(
-    tree: Tree, bodies: Bodies, shapes: Shapes, m: Motion, pool: ContactPool, rows: ContactRows, law: ContactLaw,
-    body_q: wp.array[wp.transform], body_qd: wp.array[wp.spatial_vector], i: int, dt: wp.float64,
+    tree: Tree,
+    bodies: Bodies,
+    shapes: Shapes,
+    m: Motion,
+    pool: ContactPool,
+    rows: ContactRows,
+    law: ContactLaw,
+    body_q: wp.array[wp.transform],
+    body_qd: wp.array[wp.spatial_vector],
+    i: int,
+    dt: wp.float64,
 ):
     """Take one of Newton's contacts into the pool if it joins different bodies, moves an unknown and may act."""
     s0 = rows.shape0[i]
     s1 = rows.shape1[i]
     if s0 < 0 or s1 < 0 or s0 == s1:
+        return
+    if wp.max(s0, s1) >= shapes.body.shape[0]:
+        wp.atomic_add(pool.foreign, 0, 1)
         return
     a = make_side(tree, bodies, m, body_q, body_qd, shapes.body[s0], rows.point0[i], rows.offset0[i])
     b = make_side(tree, bodies, m, body_q, body_qd, shapes.body[s1], rows.point1[i], rows.offset1[i])
@@ -250,7 +282,7 @@ def collect_one(
     group = wp.max(a.group, b.group)
     if pair.stiffness <= wp.float64(0.0):
         return
-    if phi0 > wp.float64(0.0):
+    if phi0 > wp.float64(0.0) and law.ahead == 0:
         middle = wp.float64(0.5) * (a.surface + b.surface)
         if phi0 > closing_reach(tree, m, a, b, middle, pair.mu, group, dt):
             return
@@ -269,8 +301,17 @@ def collect_one(
 
 @wp.kernel
 def collect_contacts(
-    tree: Tree, bodies: Bodies, shapes: Shapes, m: Motion, pool: ContactPool, rows: ContactRows, law: ContactLaw,
-    body_q: wp.array[wp.transform], body_qd: wp.array[wp.spatial_vector], dt: wp.float64, threads: int,
+    tree: Tree,
+    bodies: Bodies,
+    shapes: Shapes,
+    m: Motion,
+    pool: ContactPool,
+    rows: ContactRows,
+    law: ContactLaw,
+    body_q: wp.array[wp.transform],
+    body_qd: wp.array[wp.spatial_vector],
+    dt: wp.float64,
+    threads: int,
 ):
     """phi0 = n . (p_B - p_A) - margins, points, materials and given velocities of every contact that may act."""
     count = wp.min(rows.count[0], rows.shape0.shape[0])
@@ -285,6 +326,6 @@ def list_contacts(pool: ContactPool, rows: ContactRows, dropped: wp.array[wp.int
     total = pool.total[0]
     if wp.tid() == 0:
         beyond = wp.max(total - capacity, 0) + wp.max(rows.count[0] - rows.shape0.shape[0], 0)
-        dropped[0] = dropped[0] + beyond
+        dropped[0] = dropped[0] + beyond + pool.foreign[0]
     for slot in range(wp.tid(), wp.min(total, capacity), threads):
         pool.order[pool.group_start[pool.group[slot]] + pool.rank[slot]] = slot

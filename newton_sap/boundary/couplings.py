@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import newton
 import numpy as np
 import warp as wp
 
-import newton
-
-from ..constraints.couplers import BODIES, COORDINATES, DISTANCE_RANGE
+from ..constraints.couplers import BODIES, COORDINATES, DISTANCE_RANGE, EQUALITY_ROW, MIMIC_JOINT, MIMIC_ROW
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
 from .topology import Topology, body_name, joint_name
 
@@ -25,7 +24,8 @@ class Coupling:
     group: int
     joint: int = -1
     switch_row: int = -1
-    is_mimic: int = 0
+    source: int = EQUALITY_ROW
+    source_row: int = -1
     body_a: int = -1
     body_b: int = -1
     frame_a: np.ndarray = field(default_factory=lambda: np.array([0, 0, 0, 0, 0, 0, 1], dtype=np.float32))
@@ -36,7 +36,6 @@ class Coupling:
     coordinates: int = 0
     dof_a: int = -1
     dof_b: int = -1
-    coefficients: np.ndarray = field(default_factory=lambda: np.zeros(5, dtype=np.float32))
 
 
 def build_couplings(model, topology: Topology, loop_joints: list[int], device) -> tuple[CouplingTable, CouplerPool]:
@@ -55,12 +54,10 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
 
 def _table(model, topology, entries, device) -> CouplingTable:
     columns = {name: [getattr(e, name) for e in entries] for name in Coupling.__dataclass_fields__ if name != "group"}
-    table = allocate(CouplingTable, {"*": 0}, device, coefficients=None)
+    table = allocate(CouplingTable, {"*": 0}, device)
     for name, values in columns.items():
         if name in ("frame_a", "frame_b"):
             array = wp.array(np.array(values, dtype=np.float32).reshape(-1, 7), dtype=wp.transform, device=device)
-        elif name == "coefficients":
-            array = wp.array(np.array(values, dtype=np.float32).reshape(-1, 5), dtype=wp.float32, device=device)
         else:
             array = wp.array(np.array(values, dtype=np.int32), dtype=wp.int32, device=device)
         setattr(table, name, array)
@@ -68,17 +65,22 @@ def _table(model, topology, entries, device) -> CouplingTable:
     table.group_start = wp.array(
         np.searchsorted(groups, np.arange(topology.group_count + 1)).astype(np.int32), dtype=wp.int32, device=device
     )
-    attach_switches(table, model)
+    attach_model(table, model)
     return table
 
 
-def attach_switches(table: CouplingTable, model) -> None:
-    """Point the table at the model's current enable switches."""
-    none = wp.zeros(0, dtype=wp.bool, device=model.device)
-    rows = getattr(getattr(model, "mujoco", None), "equality_constraint_enabled", None)
+def attach_model(table: CouplingTable, model) -> None:
+    """Point the table at the model's current switches and coefficients."""
     table.joint_enabled = model.joint_enabled
-    table.equality_enabled = none if rows is None else rows
+    table.joint_mimic_coeffs = model.joint_mimic_coeffs
     table.mimic_enabled = model.constraint_mimic_enabled
+    table.mimic_coef0 = model.constraint_mimic_coef0
+    table.mimic_coef1 = model.constraint_mimic_coef1
+    rows = getattr(model, "mujoco", None)
+    enabled = getattr(rows, "equality_constraint_enabled", None)
+    if enabled is not None and len(enabled):
+        table.equality_enabled = enabled
+        table.equality_polycoef = rows.equality_constraint_polycoef
 
 
 def _pool(topology, entries, device) -> CouplerPool:
@@ -161,7 +163,7 @@ def _dofs_of(model, topology, joint: int) -> tuple[int, int]:
     return int(first), int(last - first)
 
 
-def _follow(model, topology, follower: int, leader: int, coefficients, **where) -> Coupling:
+def _follow(model, topology, follower: int, leader: int, **where) -> Coupling:
     """One joint's coordinates as a polynomial of another's."""
     for joint in (follower, leader):
         if joint >= 0 and newton.JointType(int(model.joint_type.numpy()[joint])) not in _SCALAR:
@@ -179,30 +181,25 @@ def _follow(model, topology, follower: int, leader: int, coefficients, **where) 
                 f"{other}; couple joints of the same number of axes"
             )
     tree = topology.arrays["link_tree"][topology.arrays["dof_link"][dof_a]]
-    padded = np.zeros(5, dtype=np.float32)
-    padded[: len(coefficients)] = coefficients
-    return Coupling(
-        COORDINATES, int(topology.arrays["tree_group"][tree]), coordinates=count, dof_a=dof_a, dof_b=dof_b,
-        coefficients=padded, **where,
-    )  # fmt: skip
+    group = int(topology.arrays["tree_group"][tree])
+    return Coupling(COORDINATES, group, coordinates=count, dof_a=dof_a, dof_b=dof_b, **where)
 
 
 _SCALAR = (newton.JointType.PRISMATIC, newton.JointType.REVOLUTE, newton.JointType.D6)
 
 
 def _mimics(model, topology) -> list[Coupling]:
-    """Mimic joints, and older mimic constraints that do not repeat one."""
-    leader, coefficients = model.joint_mimic_joint.numpy(), model.joint_mimic_coeffs.numpy()
+    """Mimic joints; where an older mimic constraint names the same follower, that constraint counts."""
+    leader = model.joint_mimic_joint.numpy()
+    followers = model.constraint_mimic_joint0.numpy() if model.constraint_mimic_count else np.zeros(0, int)
     out = [
-        _follow(model, topology, j, int(leader[j]), coefficients[j]) for j in range(model.joint_count) if leader[j] >= 0
+        _follow(model, topology, j, int(leader[j]), source=MIMIC_JOINT, source_row=j)
+        for j in range(model.joint_count)
+        if leader[j] >= 0 and j not in followers
     ]
-    for row in range(model.constraint_mimic_count):
-        follower = int(model.constraint_mimic_joint0.numpy()[row])
-        if leader[follower] >= 0:
-            continue  # the joint's own field says the same
-        c = [float(model.constraint_mimic_coef0.numpy()[row]), float(model.constraint_mimic_coef1.numpy()[row])]
+    for row, follower in enumerate(followers):
         other = int(model.constraint_mimic_joint1.numpy()[row])
-        out.append(_follow(model, topology, follower, other, c, switch_row=row, is_mimic=1))
+        out.append(_follow(model, topology, int(follower), other, switch_row=row, source=MIMIC_ROW, source_row=row))
     return out
 
 
@@ -214,9 +211,11 @@ def _equalities(model, topology) -> list[Coupling | None]:
         return []
     column = {
         name: getattr(table, f"equality_constraint_{name}").numpy()
-        for name in ("type", "body1", "body2", "anchor", "relpose", "joint1", "joint2", "polycoef", "target_kind")
+        for name in ("type", "body1", "body2", "anchor", "relpose", "joint1", "joint2", "target_kind")
     }
-    body_q = model.body_q.numpy()
+    reference = model.state()
+    newton.eval_fk(model, model.joint_q, model.joint_qd, reference)
+    body_q = reference.body_q.numpy()
     out = []
     for row in range(len(kinds)):
         if column["target_kind"][row] != 0:
@@ -224,7 +223,7 @@ def _equalities(model, topology) -> list[Coupling | None]:
         kind = int(column["type"][row])
         if kind == JOINT:
             one, two = int(column["joint1"][row]), int(column["joint2"][row])
-            out.append(_follow(model, topology, one, two, column["polycoef"][row], switch_row=row))
+            out.append(_follow(model, topology, one, two, switch_row=row, source_row=row))
             continue
         if kind not in (CONNECT, WELD):
             raise NotImplementedError(
@@ -244,7 +243,9 @@ def _equalities(model, topology) -> list[Coupling | None]:
             frame_b[:3] = _to_frame(_pose(body_q, b), _from_frame(_pose(body_q, a), frame_a[:3]))
         free = 0 if kind == WELD else 3
         out.append(
-            Coupling(BODIES, group, switch_row=row, body_a=a, body_b=b, frame_a=frame_a, frame_b=frame_b, angular_axes=free)
+            Coupling(
+                BODIES, group, switch_row=row, body_a=a, body_b=b, frame_a=frame_a, frame_b=frame_b, angular_axes=free
+            )
         )
     return out
 

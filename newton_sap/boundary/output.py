@@ -2,18 +2,28 @@
 
 import warp as wp
 
+from ..constraints.couplers import COORDINATES, ROWS
+from ..multibody.free_motion import Efforts
+from ..multibody.joints import is_free
 from ..multibody.kinematics import place_link
 from ..multibody.spatial import angular, inertia_about_origin, inertia_times, linear, to_mat33d, velocity_at, wrench_at
-from ..workspace import Bodies, ContactPool, Joints, Motion, Shapes, Tree
-from .convention import Orders
+from ..workspace import Bodies, ContactPool, CouplerPool, CouplingTable, Joints, Motion, Pools, Shapes, Tree
+from .convention import Orders, free_force_from_joint_f
 
 wp.set_module_options({"enable_backward": False})
 
 
 @wp.kernel
 def publish_bodies(
-    tree: Tree, joints: Joints, bodies: Bodies, arrived: Motion, orders: Orders, joint_q: wp.array[wp.float32],
-    joint_qd: wp.array[wp.float32], body_q: wp.array[wp.transform], body_qd: wp.array[wp.spatial_vector],
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    arrived: Motion,
+    orders: Orders,
+    joint_q: wp.array[wp.float32],
+    joint_qd: wp.array[wp.float32],
+    body_q: wp.array[wp.transform],
+    body_qd: wp.array[wp.spatial_vector],
 ):
     """Poses and COM velocities of the new joint state."""
     t = wp.tid()
@@ -27,8 +37,11 @@ def publish_bodies(
 
 @wp.kernel
 def keep_loose_bodies(
-    tree: Tree, body_q: wp.array[wp.transform], body_qd: wp.array[wp.spatial_vector],
-    body_q_out: wp.array[wp.transform], body_qd_out: wp.array[wp.spatial_vector],
+    tree: Tree,
+    body_q: wp.array[wp.transform],
+    body_qd: wp.array[wp.spatial_vector],
+    body_q_out: wp.array[wp.transform],
+    body_qd_out: wp.array[wp.spatial_vector],
 ):
     """A body no joint moves passes through unchanged."""
     body = wp.tid()
@@ -39,7 +52,11 @@ def keep_loose_bodies(
 
 @wp.kernel
 def observe_accelerations(
-    tree: Tree, m: Motion, arrived: Motion, dt: wp.float64, body_qdd: wp.array[wp.spatial_vector],
+    tree: Tree,
+    m: Motion,
+    arrived: Motion,
+    dt: wp.float64,
+    body_qdd: wp.array[wp.spatial_vector],
 ):
     """Mean acceleration over the step, of the COM and angular, world axes."""
     link = wp.tid()
@@ -52,7 +69,12 @@ def observe_accelerations(
 
 @wp.kernel
 def observe_contact_forces(
-    tree: Tree, shapes: Shapes, m: Motion, pool: ContactPool, dt: wp.float64, threads: int,
+    tree: Tree,
+    shapes: Shapes,
+    m: Motion,
+    pool: ContactPool,
+    dt: wp.float64,
+    threads: int,
     contact_f: wp.array[wp.spatial_vector],
 ):
     """Force on shape 0's body by shape 1's and its torque about that body's COM; other rows stay zero."""
@@ -68,8 +90,26 @@ def observe_contact_forces(
 
 
 @wp.func
-def joint_impulse(tree: Tree, bodies: Bodies, m: Motion, pool: ContactPool, link: int, V: wp.spatial_vectord):
-    """Momentum one body gained beyond free motion and contacts: what its joints gave it."""
+def closure_impulse(table: CouplingTable, couplers: CouplerPool, g: int, body: int):
+    """What loop closures and equality constraints gave one body."""
+    total = wp.spatial_vectord()
+    for c in range(table.group_start[g], table.group_start[g + 1]):
+        if table.kind[c] != COORDINATES:
+            for row in range(ROWS * c, ROWS * c + ROWS):
+                if couplers.support[row] > 0:
+                    if table.body_a[c] == body:
+                        total = total - couplers.covector[row] * couplers.gamma[row]
+                    if table.body_b[c] == body:
+                        total = total + couplers.covector[row] * couplers.gamma[row]
+    return total
+
+
+@wp.func
+def joint_impulse(
+    tree: Tree, bodies: Bodies, table: CouplingTable, m: Motion, pools: Pools, link: int, V: wp.spatial_vectord
+):
+    """Momentum one body gained beyond free motion, contacts and closures: what its tree joints gave it."""
+    pool = pools.contacts
     body = tree.link_body[link]
     mass = wp.float64(bodies.mass[body])
     inertia = inertia_about_origin(mass, m.com[link], m.rotation[link], to_mat33d(bodies.inertia[body]))
@@ -81,12 +121,21 @@ def joint_impulse(tree: Tree, bodies: Bodies, m: Motion, pool: ContactPool, link
             gained = gained + wrench_at(pool.gamma[slot], wp.vec3d(), pool.point_a[slot])
         if pool.link_b[slot] == link:
             gained = gained - wrench_at(pool.gamma[slot], wp.vec3d(), pool.point_b[slot])
-    return gained
+    return gained - closure_impulse(table, pools.couplers, g, body)
 
 
 @wp.kernel
 def observe_parent_wrenches(
-    tree: Tree, bodies: Bodies, m: Motion, arrived: Motion, pool: ContactPool, dt: wp.float64,
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    table: CouplingTable,
+    m: Motion,
+    arrived: Motion,
+    pools: Pools,
+    orders: Orders,
+    efforts: Efforts,
+    dt: wp.float64,
     body_parent_f: wp.array[wp.spatial_vector],
 ):
     """Wrench through each body's inbound joint about its COM: what the subtree gained, less its own forces."""
@@ -98,13 +147,18 @@ def observe_parent_wrenches(
         for p in range(tree.path_start[link], tree.path_start[link + 1]):
             dof = tree.path_dof[p]
             V += m.column[dof] * m.v[dof]
-        arrived.momentum[link] = joint_impulse(tree, bodies, m, pool, link, V)
+        arrived.momentum[link] = joint_impulse(tree, bodies, table, m, pools, link, V)
     for up in range(end - start):
         link = end - 1 - up
         above = tree.link_parent[link]
         if above >= 0:
             arrived.momentum[above] = arrived.momentum[above] + arrived.momentum[link]
         through = (arrived.momentum[link] - m.momentum[link]) / dt
+        joint = tree.link_joint[link]
+        if is_free(joints.type[joint]) and efforts.joint_f.shape[0] > 0:
+            # A free joint's own effort passes through the joint.
+            F = free_force_from_joint_f(orders, efforts.joint_f, joints.qd_start[joint], m.com[link] - m.position[link])
+            through = through + wrench_at(linear(F), angular(F), m.position[link])
         force = linear(through)
         torque = angular(through) - wp.cross(m.com[link], force)
         body_parent_f[tree.link_body[link]] = wp.spatial_vector(wp.vec3(force), wp.vec3(torque))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import newton
 import numpy as np
 import warp as wp
-
-import newton
 
 from ..workspace import Tree, allocate
 
@@ -139,7 +138,9 @@ def _trees(model, inbound: dict[int, int]) -> list[list[tuple[int, int]]]:
     if placed != len(inbound):
         reached = {j for tree in trees for j, _ in tree}
         lost = next(j for j in inbound.values() if j not in reached)
-        raise ValueError(f"{joint_name(model, lost)} belongs to a cycle of joints that never reaches the world; break the cycle")
+        raise ValueError(
+            f"{joint_name(model, lost)} belongs to a cycle of joints that never reaches the world; break the cycle"
+        )
     return trees
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 import newton
+import numpy as np
 
 from .topology import body_name, joint_name
 
@@ -30,6 +29,7 @@ def validate_model(model) -> None:
     for kind, names in _FINITE.items():
         for name in names:
             _require_finite(model, kind, name, getattr(model, name).numpy())
+    _require_inertia(model)
     _refuse_unsupported(model)
     _require_kinematic_roots(model)
 
@@ -69,6 +69,8 @@ def validate_dt(dt) -> float:
 
 def require_arrays(what: str, holder, expected: dict[str, int], device, optional=()) -> None:
     """Require arrays of given lengths on the model's device, as a state or control of the same model has."""
+    if holder is None:
+        raise ValueError(f"{what} is None; pass what model.state() returns")
     for name, length in expected.items():
         array = getattr(holder, name, None)
         if array is None:
@@ -98,6 +100,38 @@ def _require_finite(model, kind: str, name: str, values: np.ndarray) -> None:
             f"{'' if name in _SIGNED else ' and not negative'}: correct it in the builder or the model before "
             "constructing the solver"
         )
+
+
+def _require_inertia(model) -> None:
+    inertia = model.body_inertia.numpy().astype(np.float64)
+    if not len(inertia):
+        return
+    moments = np.linalg.eigvalsh(0.5 * (inertia + inertia.transpose(0, 2, 1)))
+    bad = moments[:, 0] < -1.0e-5 * np.abs(moments).max(axis=1)
+    if bad.any():
+        body = int(np.argmax(bad))
+        raise ValueError(
+            f"body_inertia of {body_name(model, body)} has the principal moments {moments[body]}; a moment of inertia "
+            "cannot be negative: correct the tensor (about the COM, in body axes)"
+        )
+
+
+def require_positive_mass_matrix(model, topology, factor: np.ndarray, locked: np.ndarray) -> None:
+    """Refuse a dof that nothing gives inertia, from the factored mass matrix of the model's own state."""
+    arrays = topology.arrays
+    for t in range(topology.tree_count):
+        first, last = arrays["tree_dof_start"][t : t + 2]
+        size = last - first
+        start = arrays["tree_block_start"][t]
+        diagonal = factor[start : start + size * size].reshape(size, size).diagonal()[locked[t] :]
+        bad = ~(np.isfinite(diagonal) & (diagonal > 0.0))
+        if bad.any():
+            link = int(arrays["dof_link"][first + locked[t] + int(np.argmax(bad))])
+            raise ValueError(
+                f"{joint_name(model, int(arrays['link_joint'][link]))} moves "
+                f"{body_name(model, int(arrays['link_body'][link]))} along a direction without mass or inertia; give the "
+                "body mass and inertia (a shape with density), or the joint armature"
+            )
 
 
 def _owner(model, kind: str, index: int) -> str:

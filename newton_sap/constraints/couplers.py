@@ -30,11 +30,18 @@ DISTANCE_RANGE = wp.constant(1)  # anchors on two bodies, between a minimum and 
 COORDINATES = wp.constant(2)  # one coordinate as a polynomial of another
 
 
+# Where the coefficients of a coordinate coupling live.
+EQUALITY_ROW = wp.constant(0)
+MIMIC_JOINT = wp.constant(1)
+MIMIC_ROW = wp.constant(2)
+
+
 @wp.struct
 class Anchor:
     """One side of a coupling between bodies."""
 
     link: int  # -1 for the world or a body no joint moves
+    moves: int  # 1 if some unknown moves it
     position: wp.vec3d
     rotation: wp.quatd
 
@@ -51,7 +58,20 @@ def anchor_of(tree: Tree, m: Motion, body: int, local: wp.transform):
         anchor.link = link
         anchor.position = m.position[link] + wp.quat_rotate(m.rotation[link], anchor.position)
         anchor.rotation = m.rotation[link] * anchor.rotation
+        if tree.path_start[link + 1] - tree.path_start[link] > m.locked[tree.link_tree[link]]:
+            anchor.moves = 1
     return anchor
+
+
+@wp.func
+def common_point(a: Anchor, b: Anchor):
+    """Where a held translation acts: midway between two moving anchors, else at the one that moves."""
+    point = wp.float64(0.5) * (a.position + b.position)
+    if a.moves == 0:
+        point = b.position
+    elif b.moves == 0:
+        point = a.position
+    return point
 
 
 @wp.func
@@ -62,9 +82,26 @@ def is_enabled(table: CouplingTable, c: int):
         return table.joint_enabled[table.joint[c]]
     if switch < 0:
         return True
-    if table.kind[c] == COORDINATES and table.is_mimic[c] == 1:
+    if table.kind[c] == COORDINATES and table.source[c] == MIMIC_ROW:
         return table.mimic_enabled[switch]
     return table.equality_enabled[switch]
+
+
+@wp.func
+def coefficient(table: CouplingTable, c: int, k: int):
+    """Coefficient of degree ``k``, read live from the model."""
+    value = wp.float32(0.0)
+    row = table.source_row[c]
+    if table.source[c] == EQUALITY_ROW:
+        value = table.equality_polycoef[row, k]
+    elif k <= 1:
+        if table.source[c] == MIMIC_JOINT:
+            value = table.joint_mimic_coeffs[row][k]
+        elif k == 0:
+            value = table.mimic_coef0[row]
+        else:
+            value = table.mimic_coef1[row]
+    return wp.float64(value)
 
 
 @wp.func
@@ -96,7 +133,10 @@ def add_motion(
     shared = int(0)
     if a >= 0 and b >= 0:
         longest = wp.min(tree.path_start[a + 1] - tree.path_start[a], tree.path_start[b + 1] - tree.path_start[b])
-        while shared < longest and tree.path_dof[tree.path_start[a] + shared] == tree.path_dof[tree.path_start[b] + shared]:
+        while (
+            shared < longest
+            and tree.path_dof[tree.path_start[a] + shared] == tree.path_dof[tree.path_start[b] + shared]
+        ):
             shared += 1
     if b >= 0:
         for p in range(tree.path_start[b] + shared, tree.path_start[b + 1]):
@@ -110,8 +150,15 @@ def add_motion(
 
 @wp.func
 def close_row(
-    pool: CouplerPool, problem: Problem, row: int, base: int, gap: wp.float64, tau: wp.float64, lower: wp.float64,
-    beta: wp.float64, dt: wp.float64,
+    pool: CouplerPool,
+    problem: Problem,
+    row: int,
+    base: int,
+    gap: wp.float64,
+    tau: wp.float64,
+    lower: wp.float64,
+    beta: wp.float64,
+    dt: wp.float64,
 ):
     """Near-rigid compliance R = beta^2 w / 4 pi^2 and the velocity v_hat = -gap / (dt + tau)."""
     w = wp.float64(0.0)
@@ -134,12 +181,22 @@ def close_row(
 
 @wp.func
 def bilateral(
-    tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: int, a: int, b: int, F: wp.spatial_vectord,
-    gap: wp.float64, beta: wp.float64, dt: wp.float64,
+    tree: Tree,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    row: int,
+    a: int,
+    b: int,
+    F: wp.spatial_vectord,
+    gap: wp.float64,
+    beta: wp.float64,
+    dt: wp.float64,
 ):
     """One held direction between two bodies; its error halves in a step."""
     base = tree.group_dof_start[pool.group[row / ROWS]]
     open_row(pool, row)
+    pool.covector[row] = F
     add_motion(tree, m, pool, problem, row, a, b, F)
     close_row(pool, problem, row, base, gap, dt, -UNBOUNDED, beta, dt)
     return row + 1
@@ -156,8 +213,18 @@ def perpendicular(a: wp.vec3d):
 
 @wp.func
 def hold_translation(
-    tree: Tree, joints: Joints, table: CouplingTable, m: Motion, pool: CouplerPool, problem: Problem, c: int, row: int,
-    a: Anchor, b: Anchor, beta: wp.float64, dt: wp.float64,
+    tree: Tree,
+    joints: Joints,
+    table: CouplingTable,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    c: int,
+    row: int,
+    a: Anchor,
+    b: Anchor,
+    beta: wp.float64,
+    dt: wp.float64,
 ):
     """Rows across the free linear axes; a full set acts midway between the anchors."""
     free = table.linear_axes[c]
@@ -168,7 +235,7 @@ def hold_translation(
     e2 = wp.vec3d(frame[0, 2], frame[1, 2], frame[2, 2])
     point = b.position
     if free == 0:
-        point = wp.float64(0.5) * (a.position + b.position)
+        point = common_point(a, b)
     if free >= 1:
         axis = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[table.axis_start[c]])))
         e0 = perpendicular(axis)
@@ -177,18 +244,34 @@ def hold_translation(
             second = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[table.axis_start[c] + 1])))
             e0 = wp.normalize(wp.cross(axis, second))
     if free <= 2:
-        row = bilateral(tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e0), e0), wp.dot(e0, d), beta, dt)
+        row = bilateral(
+            tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e0), e0), wp.dot(e0, d), beta, dt
+        )
     if free <= 1:
-        row = bilateral(tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e1), e1), wp.dot(e1, d), beta, dt)
+        row = bilateral(
+            tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e1), e1), wp.dot(e1, d), beta, dt
+        )
     if free == 0:
-        row = bilateral(tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e2), e2), wp.dot(e2, d), beta, dt)
+        row = bilateral(
+            tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e2), e2), wp.dot(e2, d), beta, dt
+        )
     return row
 
 
 @wp.func
 def hold_rotation(
-    tree: Tree, joints: Joints, table: CouplingTable, m: Motion, pool: CouplerPool, problem: Problem, c: int, row: int,
-    a: Anchor, b: Anchor, beta: wp.float64, dt: wp.float64,
+    tree: Tree,
+    joints: Joints,
+    table: CouplingTable,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    c: int,
+    row: int,
+    a: Anchor,
+    b: Anchor,
+    beta: wp.float64,
+    dt: wp.float64,
 ):
     """Rows across the free angular axes."""
     free = table.angular_axes[c]
@@ -218,8 +301,18 @@ def hold_rotation(
 
 @wp.func
 def distance_rows(
-    tree: Tree, joints: Joints, table: CouplingTable, m: Motion, pool: CouplerPool, problem: Problem, c: int, row: int,
-    a: Anchor, b: Anchor, beta: wp.float64, dt: wp.float64,
+    tree: Tree,
+    joints: Joints,
+    table: CouplingTable,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    c: int,
+    row: int,
+    a: Anchor,
+    b: Anchor,
+    beta: wp.float64,
+    dt: wp.float64,
 ):
     """Minimum and maximum of |p_B - p_A| along the line through both anchors; negative bounds do not exist."""
     base = tree.group_dof_start[pool.group[c]]
@@ -240,7 +333,8 @@ def distance_rows(
             if gap > wp.float64(0.0):
                 tau = wp.float64(0.0)
             open_row(pool, row)
-            add_motion(tree, m, pool, problem, row, a.link, b.link, sign * motion(wp.cross(b.position, u), u))
+            pool.covector[row] = sign * motion(wp.cross(b.position, u), u)
+            add_motion(tree, m, pool, problem, row, a.link, b.link, pool.covector[row])
             close_row(pool, problem, row, base, gap, tau, wp.float64(0.0), beta, dt)
             row = row + 1
     return row
@@ -248,22 +342,31 @@ def distance_rows(
 
 @wp.func
 def coordinate_rows(
-    tree: Tree, joints: Joints, table: CouplingTable, m: Motion, pool: CouplerPool, problem: Problem, c: int, row: int,
-    joint_q: wp.array[wp.float32], beta: wp.float64, dt: wp.float64,
+    tree: Tree,
+    joints: Joints,
+    table: CouplingTable,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    c: int,
+    row: int,
+    joint_q: wp.array[wp.float32],
+    beta: wp.float64,
+    dt: wp.float64,
 ):
     """Hold q_1 = p(q_2) for each coordinate of the pair, p a polynomial of degree four."""
     base = tree.group_dof_start[pool.group[c]]
     for i in range(table.coordinates[c]):
         dof = table.dof_a[c] + i
         q = wp.float64(joint_q[tree.dof_coord[dof]])
-        value = wp.float64(table.coefficients[c, 0])
+        value = coefficient(table, c, 0)
         slope = wp.float64(0.0)
         if table.dof_b[c] >= 0:
             x = wp.float64(joint_q[tree.dof_coord[table.dof_b[c] + i]])
             value = wp.float64(0.0)
             for k in range(5):
                 slope = slope * x + value
-                value = value * x + wp.float64(table.coefficients[c, 4 - k])
+                value = value * x + coefficient(table, c, 4 - k)
         open_row(pool, row)
         add_term(tree, m, pool, problem, row, dof, wp.float64(1.0))
         if table.dof_b[c] >= 0:
@@ -275,8 +378,16 @@ def coordinate_rows(
 
 @wp.func
 def build_coupling(
-    tree: Tree, joints: Joints, table: CouplingTable, m: Motion, pool: CouplerPool, problem: Problem, c: int,
-    joint_q: wp.array[wp.float32], beta: wp.float64, dt: wp.float64,
+    tree: Tree,
+    joints: Joints,
+    table: CouplingTable,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    c: int,
+    joint_q: wp.array[wp.float32],
+    beta: wp.float64,
+    dt: wp.float64,
 ):
     """Fill the row slots of one coupling; unused ones are empty."""
     row = int(ROWS * c)

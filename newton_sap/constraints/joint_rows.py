@@ -1,8 +1,7 @@
 """Scalar rows of joints: position limits, PD drives, dry friction and velocity limits (F 2.7, 2.8, 2.10)."""
 
-import warp as wp
-
 import newton
+import warp as wp
 
 from ..multibody.joints import BALL, is_free, read_quaternion
 from ..multibody.spatial import rotation_vector
@@ -48,7 +47,16 @@ class Axis:
 
 
 @wp.func
-def push(rows: RowPool, at: int, dof: int, sign: float, v_hat: wp.float64, R: wp.float64, lower: wp.float64, upper: wp.float64):
+def push(
+    rows: RowPool,
+    at: int,
+    dof: int,
+    sign: float,
+    v_hat: wp.float64,
+    R: wp.float64,
+    lower: wp.float64,
+    upper: wp.float64,
+):
     """Append a row; ``unknown`` holds the dof until the problem numbers its unknowns."""
     rows.unknown[at] = dof
     rows.sign[at] = wp.float64(sign)
@@ -60,7 +68,16 @@ def push(rows: RowPool, at: int, dof: int, sign: float, v_hat: wp.float64, R: wp
 
 
 @wp.func
-def push_drive(joints: Joints, rows: RowPool, law: JointLaw, at: int, axis: Axis, error: wp.float64, rate: wp.float64, dt: wp.float64):
+def push_drive(
+    joints: Joints,
+    rows: RowPool,
+    law: JointLaw,
+    at: int,
+    axis: Axis,
+    error: wp.float64,
+    rate: wp.float64,
+    dt: wp.float64,
+):
     """u = clamp(Kp (q_d - q) + Kd (v_d - v), +-effort) at the end of the step, gains no stiffer than the step resolves."""
     mode = joints.target_mode[axis.newton_dof]
     kp = wp.float64(0.0)
@@ -83,7 +100,9 @@ def push_drive(joints: Joints, rows: RowPool, law: JointLaw, at: int, axis: Axis
 
 
 @wp.func
-def push_limit(joints: Joints, rows: RowPool, law: JointLaw, at: int, axis: Axis, gap: wp.float64, sign: float, dt: wp.float64):
+def push_limit(
+    joints: Joints, rows: RowPool, law: JointLaw, at: int, axis: Axis, gap: wp.float64, sign: float, dt: wp.float64
+):
     """Keep ``gap`` from closing, once the joint could reach it."""
     k = wp.float64(joints.limit_ke[axis.newton_dof])
     if k <= wp.float64(0.0):
@@ -120,8 +139,17 @@ def push_velocity_limits(joints: Joints, rows: RowPool, law: JointLaw, at: int, 
 
 @wp.func
 def axis_rows(
-    tree: Tree, joints: Joints, rows: RowPool, law: JointLaw, targets: Targets, joint_q: wp.array[wp.float32],
-    at: int, axis: Axis, ball_error: wp.vec3d, i: int, dt: wp.float64,
+    tree: Tree,
+    joints: Joints,
+    rows: RowPool,
+    law: JointLaw,
+    targets: Targets,
+    joint_q: wp.array[wp.float32],
+    at: int,
+    axis: Axis,
+    ball_error: wp.vec3d,
+    i: int,
+    dt: wp.float64,
 ):
     """All rows of one dof of a chain or ball joint."""
     coord = tree.dof_coord[axis.dof]
@@ -140,33 +168,51 @@ def axis_rows(
             at = push_limit(joints, rows, law, at, axis, q0 - wp.float64(lower), 1.0, dt)
         if upper < NO_LIMIT:
             at = push_limit(joints, rows, law, at, axis, wp.float64(upper) - q0, -1.0, dt)
-        at = push_velocity_limits(joints, rows, law, at, axis)
+    at = push_velocity_limits(joints, rows, law, at, axis)
     return push_friction(joints, rows, law, at, axis, dt)
 
 
 @wp.func
+def make_axis(tree: Tree, m: Motion, t: int, dof: int):
+    """A dof with its effective mass and speed."""
+    first = tree.tree_dof_start[t]
+    size = tree.tree_dof_start[t + 1] - first
+    axis = Axis()
+    axis.dof = dof
+    axis.newton_dof = tree.dof_public[dof]
+    axis.w = wp.float64(1.0) / m.A[tree.tree_block_start[t] + (dof - first) * (size + 1)]
+    axis.speed = wp.max(wp.abs(m.v0[dof]), wp.abs(m.v_star[dof]))
+    return axis
+
+
+@wp.func
 def link_rows(
-    tree: Tree, joints: Joints, m: Motion, rows: RowPool, law: JointLaw, targets: Targets,
-    joint_q: wp.array[wp.float32], link: int, at: int, dt: wp.float64,
+    tree: Tree,
+    joints: Joints,
+    m: Motion,
+    rows: RowPool,
+    law: JointLaw,
+    targets: Targets,
+    joint_q: wp.array[wp.float32],
+    link: int,
+    at: int,
+    dt: wp.float64,
 ):
     """All rows of one link's joint; returns the next free row."""
     joint = tree.link_joint[link]
     t = tree.link_tree[link]
-    first = tree.tree_dof_start[t]
-    size = tree.tree_dof_start[t + 1] - first
+    start = tree.link_dof_start[link]
+    free = is_free(joints.type[joint])
     ball_error = wp.vec3d()
     if joints.type[joint] == BALL:
-        start = joints.q_start[joint]
-        q = read_quaternion(joint_q, start)
-        ball_error = rotation_vector(read_quaternion(targets.q, start) * wp.quat_inverse(q))
-    if not is_free(joints.type[joint]):
-        for dof in range(tree.link_dof_start[link], tree.link_dof_start[link + 1]):
-            if dof - first >= m.locked[t]:
-                axis = Axis()
-                axis.dof = dof
-                axis.newton_dof = tree.dof_public[dof]
-                axis.w = wp.float64(1.0) / m.A[tree.tree_block_start[t] + (dof - first) * (size + 1)]
-                axis.speed = wp.max(wp.abs(m.v0[dof]), wp.abs(m.v_star[dof]))
-                i = dof - tree.link_dof_start[link]
-                at = axis_rows(tree, joints, rows, law, targets, joint_q, at, axis, ball_error, wp.min(i, 2), dt)
+        q_start = joints.q_start[joint]
+        q = read_quaternion(joint_q, q_start)
+        ball_error = rotation_vector(read_quaternion(targets.q, q_start) * wp.quat_inverse(q))
+    for dof in range(wp.max(start, tree.tree_dof_start[t] + m.locked[t]), tree.link_dof_start[link + 1]):
+        axis = make_axis(tree, m, t, dof)
+        if free:
+            at = push_velocity_limits(joints, rows, law, at, axis)
+        else:
+            i = wp.min(dof - start, 2)
+            at = axis_rows(tree, joints, rows, law, targets, joint_q, at, axis, ball_error, i, dt)
     return at

@@ -20,7 +20,8 @@ _DOT = """
     const {real} dot = (s0 + s1) + (s2 + s3);
 """
 
-_FACTOR_BLOCK = """
+_FACTOR_BLOCK = (
+    """
     const double* a = A.data + start;
     double* l = L.data + start;
     const int from = skip;
@@ -28,12 +29,15 @@ _FACTOR_BLOCK = """
         double* Li = l + i * n;
         for (int j = skip; j <= i; ++j) {
             const double* Lj = l + j * n;
-""" + _DOT.format(real="double") + """
+"""
+    + _DOT.format(real="double")
+    + """
             const double x = a[i * n + j] - dot;
             Li[j] = (i == j) ? sqrt(x) : x / Lj[j];
         }
     }
 """
+)
 
 _SOLVE_BLOCK = """
     const double* l = L.data + start;
@@ -116,8 +120,14 @@ def skyline_functions(real):
 
     @wp.func_native(_SOLVE_SKYLINE.format(real=name))
     def solve_skyline(
-        H: wp.array[real], start: wp.int64, first: wp.array[wp.int32], offset: int, n: int, x: wp.array[wp.float64],
-        lane: int, lanes: int,
+        H: wp.array[real],
+        start: wp.int64,
+        first: wp.array[wp.int32],
+        offset: int,
+        n: int,
+        x: wp.array[wp.float64],
+        lane: int,
+        lanes: int,
     ): ...
 
     return factor_skyline, solve_skyline

@@ -133,9 +133,7 @@ def line_search(evaluate_contact):
         return here
 
     @wp.func
-    def find_root(
-        pools: Pools, at: Range, line: Slope, slope0: wp.float64, guess: wp.float64, tol: Tolerances
-    ):
+    def find_root(pools: Pools, at: Range, line: Slope, slope0: wp.float64, guess: wp.float64, tol: Tolerances):
         """Root of f(alpha) = l'(alpha) / -l'(0) on [0, ALPHA_MAX]: Newton, bisected where it is slow or leaves the bracket."""
         step = Step()
         low = wp.float64(0.0)

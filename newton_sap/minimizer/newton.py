@@ -6,7 +6,7 @@ import warp as wp
 
 from ..workspace import COUPLER_ROWS, ROWS_PER_DOF, ContactPool, CouplingTable, Motion, Pools, Problem, Stats, Tree
 from .hessian import newton_direction
-from .lanes import sync
+from .lanes import sync, total
 from .line_search import Tolerances, line_search
 from .objective import Range, Value, objective
 
@@ -61,12 +61,28 @@ def cost_settled(now: wp.float64, before: wp.float64, alpha: wp.float64, tol: To
 
 @wp.func
 def record(
-    m: Motion, pool: ContactPool, problem: Problem, stats: Stats, at: Range, g: int, value: Value, iterations: int,
-    evaluations: int, reason: int,
+    m: Motion,
+    pool: ContactPool,
+    problem: Problem,
+    stats: Stats,
+    at: Range,
+    g: int,
+    value: Value,
+    iterations: int,
+    evaluations: int,
+    reason: int,
+    dofs: int,
 ):
     """Keep what this group's solve did, and hand its velocity over."""
     for i in range(at.lane, at.unknowns, at.lanes):
         m.v[problem.dof[at.base + i]] = problem.v[at.base + i]
+    sync()
+    broken = wp.float64(0.0)
+    for dof in range(at.base + at.lane, at.base + dofs, at.lanes):
+        if not wp.isfinite(m.v[dof]):
+            broken += wp.float64(1.0)
+    if total(broken) > wp.float64(0.0):
+        reason = NON_FINITE
     if at.lane == 0:
         deepest = wp.float64(0.0)
         for c in range(at.contacts):
@@ -97,7 +113,13 @@ def minimize_kernel(evaluate_contact, real):
 
     @wp.kernel(enable_backward=False, module="unique")
     def minimize(
-        tree: Tree, table: CouplingTable, m: Motion, pools: Pools, problem: Problem, stats: Stats, tol: Tolerances,
+        tree: Tree,
+        table: CouplingTable,
+        m: Motion,
+        pools: Pools,
+        problem: Problem,
+        stats: Stats,
+        tol: Tolerances,
         H: wp.array[real],
     ):
         """v = argmin 1/2 (v - v*)^T A (v - v*) + sum_i l_i(J_i v + b_i); one block per group."""
@@ -136,6 +158,7 @@ def minimize_kernel(evaluate_contact, real):
                     alpha = step.alpha
                     advance(problem, at, alpha)
                     iterations += 1
-        record(m, pools.contacts, problem, stats, at, g, value, iterations, evaluations, reason)
+        dofs = tree.group_dof_start[g + 1] - tree.group_dof_start[g]
+        record(m, pools.contacts, problem, stats, at, g, value, iterations, evaluations, reason, dofs)
 
     return minimize

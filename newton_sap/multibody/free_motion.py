@@ -29,9 +29,7 @@ def gravity_at(bodies: Bodies, body: int):
 
 
 @wp.func
-def external_wrench(
-    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts, link: int
-):
+def external_wrench(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts, link: int):
     """Gravity, ``body_f`` and a free joint's ``joint_f`` on one body, about the world origin."""
     body = tree.link_body[link]
     joint = tree.link_joint[link]
@@ -48,9 +46,7 @@ def external_wrench(
 
 
 @wp.func
-def joint_effort(
-    tree: Tree, joints: Joints, efforts: Efforts, joint_q: wp.array[wp.float32], link: int, i: int
-):
+def joint_effort(tree: Tree, joints: Joints, efforts: Efforts, joint_q: wp.array[wp.float32], link: int, i: int):
     """Generalised force on the i-th dof of a link's joint: ``joint_f`` and the passive spring at q0."""
     joint = tree.link_joint[link]
     dof = tree.link_dof_start[link] + i
@@ -99,8 +95,14 @@ def write_column(tree: Tree, m: Motion, t: int, link: int, dof: int):
 
 @wp.kernel
 def free_motion(
-    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts,
-    joint_q: wp.array[wp.float32], dt: wp.float64,
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    orders: Orders,
+    efforts: Efforts,
+    joint_q: wp.array[wp.float32],
+    dt: wp.float64,
 ):
     """r_k = S_k . P + a_k v0_k + dt tau_k, A = S^T I S + diag, and A v_star = r, leaves to root."""
     t = wp.tid()
@@ -124,8 +126,15 @@ def free_motion(
 
 @wp.func
 def add_joint_terms(
-    tree: Tree, joints: Joints, m: Motion, efforts: Efforts, joint_q: wp.array[wp.float32], t: int, link: int,
-    dof: int, dt: wp.float64,
+    tree: Tree,
+    joints: Joints,
+    m: Motion,
+    efforts: Efforts,
+    joint_q: wp.array[wp.float32],
+    t: int,
+    link: int,
+    dof: int,
+    dt: wp.float64,
 ):
     """Armature, implicit damping and spring on the diagonal, and the dof's entry of r."""
     public = tree.dof_public[dof]

@@ -50,8 +50,17 @@ def write_quaternion(joint_q: wp.array[wp.float32], start: int, q: wp.quatd):
 
 @wp.func
 def advance_free(
-    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, joint_q: wp.array[wp.float32],
-    joint_q_out: wp.array[wp.float32], joint_qd_out: wp.array[wp.float32], link: int, update: int, dt: wp.float64,
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    orders: Orders,
+    joint_q: wp.array[wp.float32],
+    joint_q_out: wp.array[wp.float32],
+    joint_qd_out: wp.array[wp.float32],
+    link: int,
+    update: int,
+    dt: wp.float64,
 ):
     """Move the reference point, turn about it, rebuild the anchor; store the velocity of the COM."""
     joint = tree.link_joint[link]
@@ -79,8 +88,15 @@ def advance_free(
 
 @wp.func
 def advance_ball_or_chain(
-    tree: Tree, joints: Joints, m: Motion, joint_q: wp.array[wp.float32], joint_q_out: wp.array[wp.float32],
-    joint_qd_out: wp.array[wp.float32], link: int, update: int, dt: wp.float64,
+    tree: Tree,
+    joints: Joints,
+    m: Motion,
+    joint_q: wp.array[wp.float32],
+    joint_q_out: wp.array[wp.float32],
+    joint_qd_out: wp.array[wp.float32],
+    link: int,
+    update: int,
+    dt: wp.float64,
 ):
     """Turn a ball joint, or move each coordinate of a chain by its own rate."""
     joint = tree.link_joint[link]
@@ -98,9 +114,17 @@ def advance_ball_or_chain(
 
 @wp.kernel
 def integrate(
-    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, joint_q: wp.array[wp.float32],
-    joint_qd: wp.array[wp.float32], joint_q_out: wp.array[wp.float32], joint_qd_out: wp.array[wp.float32],
-    update: int, dt: wp.float64,
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    orders: Orders,
+    joint_q: wp.array[wp.float32],
+    joint_qd: wp.array[wp.float32],
+    joint_q_out: wp.array[wp.float32],
+    joint_qd_out: wp.array[wp.float32],
+    update: int,
+    dt: wp.float64,
 ):
     """q = q0 (+) dt v; a prescribed joint keeps its coordinates, which its owner moves."""
     t = wp.tid()

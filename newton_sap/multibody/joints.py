@@ -6,9 +6,8 @@ other, each axis carried by those before it. *Ball* joints turn about their anch
 parent material under it, where ``ref`` is the child's origin or its COM.
 """
 
-import warp as wp
-
 import newton
+import warp as wp
 
 from ..workspace import Joints, Motion
 from .spatial import cross_motion, motion, rotation_about, to_quatd, to_vec3d

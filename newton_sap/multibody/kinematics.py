@@ -1,8 +1,7 @@
 """Body poses, velocities, motion columns and velocity-product accelerations of every tree at the start of the step."""
 
-import warp as wp
-
 import newton
+import warp as wp
 
 from ..boundary.convention import Orders, free_velocity_from_joint_qd
 from ..workspace import Bodies, Joints, Motion, Tree
@@ -23,7 +22,13 @@ def child_anchor_inverse(X_c: wp.transform):
 
 @wp.func
 def through_joint(
-    m: Motion, joints: Joints, joint_q: wp.array[wp.float32], joint: int, dof: int, parent: Frame, com: wp.vec3d,
+    m: Motion,
+    joints: Joints,
+    joint_q: wp.array[wp.float32],
+    joint: int,
+    dof: int,
+    parent: Frame,
+    com: wp.vec3d,
     reference_is_com: int,
 ):
     """From the parent body to the child body; writes the joint's columns."""
@@ -46,8 +51,14 @@ def through_joint(
 
 @wp.func
 def read_velocity(
-    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, joint_q: wp.array[wp.float32],
-    joint_qd: wp.array[wp.float32], link: int,
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    orders: Orders,
+    joint_q: wp.array[wp.float32],
+    joint_qd: wp.array[wp.float32],
+    link: int,
 ):
     """Take a joint's velocity over into solver order; only free joints change (see ``boundary.convention``)."""
     joint = tree.link_joint[link]
@@ -68,8 +79,14 @@ def read_velocity(
 
 @wp.func
 def place_link(
-    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, joint_q: wp.array[wp.float32],
-    joint_qd: wp.array[wp.float32], link: int,
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    orders: Orders,
+    joint_q: wp.array[wp.float32],
+    joint_qd: wp.array[wp.float32],
+    link: int,
 ):
     """Pose, velocity, bias and columns of one link, its parent being placed; returns its frame."""
     read_velocity(tree, joints, bodies, m, orders, joint_q, joint_qd, link)
@@ -104,8 +121,14 @@ def lock_root(tree: Tree, bodies: Bodies, m: Motion, t: int):
 
 @wp.kernel
 def kinematics(
-    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, joint_q: wp.array[wp.float32],
-    joint_qd: wp.array[wp.float32], body_q: wp.array[wp.transform],
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    orders: Orders,
+    joint_q: wp.array[wp.float32],
+    joint_qd: wp.array[wp.float32],
+    body_q: wp.array[wp.transform],
 ):
     """X, V = sum_k S_k v_k, c = sum_k (dS_k/dt) v_k and inertia per link, root to leaves; also refreshes ``body_q``."""
     t = wp.tid()

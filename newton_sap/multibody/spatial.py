@@ -111,6 +111,8 @@ def rotation_of(x: wp.vec3d):
     """Unit quaternion of a rotation vector."""
     angle = wp.length(x)
     if angle < wp.float64(1.0e-9):
-        return wp.normalize(wp.quatd(wp.float64(0.5) * x[0], wp.float64(0.5) * x[1], wp.float64(0.5) * x[2], wp.float64(1.0)))
+        return wp.normalize(
+            wp.quatd(wp.float64(0.5) * x[0], wp.float64(0.5) * x[1], wp.float64(0.5) * x[2], wp.float64(1.0))
+        )
     s = wp.sin(wp.float64(0.5) * angle) / angle
     return wp.quatd(s * x[0], s * x[1], s * x[2], wp.cos(wp.float64(0.5) * angle))
