@@ -33,12 +33,17 @@ CAPACITIES = {
 }
 """Rows and contacts per world that SolverMuJoCo gets; its own defaults come from the start state and overflow."""
 
+STEEL_ROWS = 128
+"""Constraint rows per articulation that SolverSteel gets where its default of 32 overflows."""
+
 
 def default_options(solver: str, scene: str) -> dict[str, Any]:
     """Return the keywords a peer needs on a scene."""
     if solver == "mujoco" and scene in CAPACITIES:
         rows, contacts = CAPACITIES[scene]
         return {"njmax": rows, "nconmax": contacts}
+    if solver == "steel" and scene.startswith(("humanoid", "quadruped")):
+        return {"articulation_constraint_max": STEEL_ROWS}
     return {}
 
 
@@ -178,6 +183,9 @@ class WarpRun:
         data = getattr(self.solver, "mjw_data", None)
         if data is not None and hasattr(data, "overflow") and data.overflow.numpy().any():
             found.append("capacity overflow in mujoco_warp")
+        dropped = getattr(self.solver, "constraint_overflow", None)
+        if isinstance(dropped, wp.array) and dropped.numpy().any():
+            found.append("constraint rows dropped in Steel")
         if self.contacts is not None:
             count, room = int(self.contacts.rigid_contact_count.numpy()[0]), self.contacts.rigid_contact_max
             if count > room:
