@@ -17,6 +17,7 @@ CONTACT_WEIGHTS = ("delassus", "body_inertia")
 CONTACT_POINTS = ("shared", "witness")
 POSITION_UPDATES = ("symplectic", "sap_euler", "midpoint")
 MATERIAL_RULES = ("newton", "drake")
+INTEGRATIONS = ("implicit", "explicit")
 UNSET_MATERIALS = ("rigid", "literal")
 
 
@@ -66,6 +67,13 @@ class SAPOptions:
     dissipation_ahead_of_touch: bool = False
     """Let the relaxation time act on contacts and limits that are still open. False avoids braking at a distance of
     ``(dt + tau) |v|``; True is what Drake does for limits and SAP Warp for every contact its pipeline reports."""
+
+    drive_integration: str = "implicit"
+    """PD drives at the end of the step (``"implicit"``, stable for any gain, Drake) or at its start (``"explicit"``,
+    as SolverFeatherstone does, stable for ``dt kd < 2 I``; ball joints stay implicit)."""
+
+    spring_integration: str = "implicit"
+    """Passive joint springs (``joint_stiffness``) at the end of the step, stable for any stiffness, or at its start."""
 
     near_rigid_contact: float = 1.0
     """``beta`` [-], >= 0: the stiffest contact the solver resolves has the period ``beta dt``; 0 removes the bound.
@@ -118,6 +126,8 @@ class SAPOptions:
             "position_update": POSITION_UPDATES,
             "material_rule": MATERIAL_RULES,
             "unset_materials": UNSET_MATERIALS,
+            "drive_integration": INTEGRATIONS,
+            "spring_integration": INTEGRATIONS,
         }
         for name, accepted in choices.items():
             _require_choice(name, getattr(self, name), accepted)

@@ -5,8 +5,9 @@ import warp as wp
 from .boundary.contacts import RIGID, ContactLaw
 from .constraints.clamped_linear import FOUR_PI_SQUARED, regularization
 from .constraints.couplers import build_coupling, mark_coupling
+from .constraints.drives import Targets
 from .constraints.hunt_crossley import NormalLaw
-from .constraints.joint_rows import JointLaw, Targets, link_rows
+from .constraints.joint_rows import JointLaw, link_rows
 from .minimizer.lanes import sync
 from .minimizer.objective import contact_velocity
 from .multibody.spatial import to_mat33d, to_vec3d, velocity_at

@@ -233,12 +233,12 @@ class ReferenceSolver(Multibody):
     def velocity_rows(self, m, A):
         """Return two rows per finite velocity limit, one for each direction."""
         rows = []
-        for dof, _ in m.scalar_axes():
-            limit = m.velocity_limit[dof]
-            if not m.unknown[dof] or not 0.0 < limit < NO_VELOCITY_LIMIT:
+        for dof in np.flatnonzero(m.unknown & (m.type[m.joint_of_dof] != BALL) if m.dofs else []):
+            limit = m.velocity_limit[m.public_dof[dof]]
+            if not 0.0 < limit < NO_VELOCITY_LIMIT:
                 continue
             R = near_rigid(self.options.near_rigid_joint, 1.0 / A[dof, dof])
-            rows += [Row("velocity", dof, sign, -limit, R, 0.0, math.inf) for sign in (1.0, -1.0)]
+            rows += [Row("velocity", int(dof), sign, -limit, R, 0.0, math.inf) for sign in (1.0, -1.0)]
         return rows
 
     def contact_rows(self, m, kin, A, v0, contacts, dt):
@@ -289,22 +289,38 @@ class ReferenceSolver(Multibody):
             if not J.any() or w <= 0.0 or k <= 0.0:  # nothing that could move, or nothing that could push
                 continue
             tau = self._dissipation(tau, phi0)
-            R_n = regularization(options.near_rigid_contact, w, k, tau, dt)
+            beta = options.near_rigid_joint if k == RIGID else options.near_rigid_contact
+            R_n = regularization(beta, w, k, tau, dt)
             R_t = options.friction_regularization * w
             v_hat = -phi0 / (dt + tau)
             row = Contact(i, tuple(bodies), n, np.array(surface), J, bias, phi0, v_hat, R_n, R_t, mu, w)
-            if options.contact_model != "sap":
-                self._make_hunt_crossley(row, k, materials.dissipation(*shapes), n @ (J @ v0 + bias), dt)
+            v_n0 = n @ (J @ v0 + bias)
+            self._make_hunt_crossley(row, k, materials.dissipation(*shapes), v_n0, dt)
+            # What gravity gives a body in two steps is rest, not an impact.
+            self._bounce(row, materials.restitution(*shapes), v_n0, 2.0 * dt * np.linalg.norm(m.gravity[0]), dt)
             rows.append(row)
         return rows
 
     def _make_hunt_crossley(self, row, k, d, v_n0, dt):
-        """Turn a contact into one of the lagged or similar model."""
+        """Give a contact what the lagged and similar models need."""
         if k == RIGID:  # the laws have no bound of their own
-            k, d = 1.0 / (dt * dt * near_rigid(self.options.near_rigid_contact, row.w)), 0.0
+            k, d = 1.0 / (dt * dt * near_rigid(self.options.near_rigid_joint, row.w)), 0.0
         row.model, row.normal = self.options.contact_model, HuntCrossley(-k * row.phi0, k, d, dt)
         row.n0 = dt * max(row.normal.fe0, 0.0) * max(1.0 - d * v_n0, 0.0)
         row.slip_scale = max(self.options.stiction_tolerance, row.mu * row.R_t * row.n0)
+
+    def _bounce(self, row, e, v_n0, resting, dt):
+        """Let a contact with restitution ``e`` leave at ``e`` times its approach, rigidly, once it meets in this step."""
+        if e <= 0.0:
+            return
+        bounces = v_n0 < -resting and row.phi0 + dt * v_n0 <= 0.0
+        if bounces:
+            row.v_hat, row.R_n = -e * v_n0, near_rigid(self.options.near_rigid_joint, row.w)
+        elif v_n0 > resting:  # still inside: compliance must not add to the speed it leaves with
+            row.v_hat = min(row.v_hat, v_n0)
+        if bounces or v_n0 > resting:
+            k = 1.0 / (dt * dt * row.R_n)
+            row.normal = HuntCrossley(dt * k * row.v_hat, k, 0.0, dt)
 
     def _dissipation(self, tau, gap):
         """Relaxation time [s] at a gap [m or rad]: none before touch, unless asked for."""
@@ -340,6 +356,7 @@ class Materials:
         self.k, kd, self.mu = (getattr(model, f"shape_material_{n}").numpy().astype(float) for n in ("ke", "kd", "mu"))
         self.tau = np.divide(kd, self.k, out=np.zeros_like(kd), where=self.k > 0.0)
         self.unset = (self.k == UNSET_KE) & (kd == UNSET_KD) & (options.unset_materials == "rigid")
+        self.e = model.shape_material_restitution.numpy().astype(float)
         self.d = np.full(len(self.k), options.hunt_crossley_dissipation)
         own = getattr(getattr(model, "sap", None), "hunt_crossley_dissipation", None)
         if own is not None:
@@ -363,6 +380,10 @@ class Materials:
         if self.unset[a] and self.unset[b]:  # as stiff as the step resolves, critically damped
             k, tau = RIGID, dt
         return k, tau, mu, weights
+
+    def restitution(self, a, b):
+        """Return the coefficient of restitution of a pair [-]."""
+        return 0.5 * (self.e[a] + self.e[b])
 
     def dissipation(self, a, b):
         """Return Hunt & Crossley's dissipation of a pair [s/m]; the softer body, which deforms more, counts more."""

@@ -21,7 +21,7 @@ from .boundary.validation import (
     validate_topology,
 )
 from .config import resolve_options
-from .constraints.joint_rows import Targets
+from .constraints.drives import Targets
 from .constraints.laws import contact_law
 from .diagnostics import SolverReport, clear_stats, read_report
 from .inspection import Inspection, read_inspection
@@ -49,7 +49,7 @@ class Frame:
     dt: float
 
 
-class SolverSAP(newton.solvers.SolverBase):
+class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.CouplingInterface):
     """Articulated rigid bodies with frictional contact by the semi-analytic primal (SAP) method.
 
     Each step minimises one strictly convex cost, so it has exactly one answer and always finds it. Collision
@@ -93,6 +93,8 @@ class SolverSAP(newton.solvers.SolverBase):
         material_rule: str | None = None,
         unset_materials: str | None = None,
         dissipation_ahead_of_touch: bool | None = None,
+        drive_integration: str | None = None,
+        spring_integration: str | None = None,
         near_rigid_contact: float | None = None,
         near_rigid_joint: float | None = None,
         friction_regularization: float | None = None,
@@ -182,7 +184,7 @@ class SolverSAP(newton.solvers.SolverBase):
             state_out=state_out,
             rows=self._open_contacts(contacts),
             orders=orders_of(state_in, state_out, control, reference_is_com),
-            efforts=bundles.efforts(model, state_in, control),
+            efforts=bundles.efforts(model, state_in, control, self.options),
             targets=bundles.targets(model, control),
             dt=dt,
         )

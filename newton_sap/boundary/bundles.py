@@ -7,7 +7,8 @@ from functools import cache
 import newton
 import warp as wp
 
-from ..constraints.joint_rows import JointLaw, Targets
+from ..constraints.drives import Targets
+from ..constraints.joint_rows import JointLaw
 from ..minimizer.line_search import Tolerances
 from ..multibody.free_motion import Efforts
 from ..workspace import Bodies, Joints, Shapes
@@ -57,9 +58,12 @@ def contact_rows(contacts) -> ContactRows:
     return _fill(ContactRows, contacts, "rigid_contact_")
 
 
-def efforts(model, state, control) -> Efforts:
-    """Forces the caller applies in this step."""
+def efforts(model, state, control, options) -> Efforts:
+    """Forces the caller applies in this step, and which joint forces count at its start."""
     bundle = Efforts()
+    bundle.targets = targets(model, control)
+    bundle.explicit_drives = int(options.drive_integration == "explicit")
+    bundle.explicit_springs = int(options.spring_integration == "explicit")
     device = str(model.device)
     bundle.joint_f = _empty(wp.float32, 1, device) if control.joint_f is None else control.joint_f
     bundle.body_f = _empty(wp.spatial_vector, 1, device) if state.body_f is None else state.body_f
@@ -99,6 +103,7 @@ def joint_law(options) -> JointLaw:
     law.beta = options.near_rigid_joint
     law.sigma = options.friction_regularization
     law.ahead = int(options.dissipation_ahead_of_touch)
+    law.explicit_drives = int(options.drive_integration == "explicit")
     return law
 
 

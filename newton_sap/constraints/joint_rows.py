@@ -1,29 +1,17 @@
 """Scalar rows of joints: position limits, PD drives, dry friction and velocity limits (F 2.7, 2.8, 2.10)."""
 
-import newton
 import warp as wp
 
-from ..multibody.joints import BALL, is_free, read_quaternion
-from ..multibody.spatial import rotation_vector
+from ..multibody.joints import is_free
 from ..workspace import Joints, Motion, RowPool, Tree
 from .clamped_linear import FOUR_PI_SQUARED, regularization
+from .drives import Drive, Targets, read_drive
 
 wp.set_module_options({"enable_backward": False})
 
-POSITION = wp.constant(int(newton.JointTargetMode.POSITION))
-VELOCITY = wp.constant(int(newton.JointTargetMode.VELOCITY))
-POSITION_VELOCITY = wp.constant(int(newton.JointTargetMode.POSITION_VELOCITY))
 NO_LIMIT = wp.constant(wp.float32(1.0e9))
 NO_VELOCITY_LIMIT = wp.constant(wp.float32(1.0e6))
 UNBOUNDED = wp.constant(wp.float64(1.0e300))
-
-
-@wp.struct
-class Targets:
-    """The caller's drive targets (Newton's control arrays)."""
-
-    q: wp.array[wp.float32]  # coordinates
-    qd: wp.array[wp.float32]  # dofs
 
 
 @wp.struct
@@ -33,6 +21,7 @@ class JointLaw:
     beta: wp.float64  # near_rigid_joint
     sigma: wp.float64  # friction_regularization
     ahead: int  # dissipation_ahead_of_touch
+    explicit_drives: int  # drive_integration
 
 
 @wp.struct
@@ -68,35 +57,16 @@ def push(
 
 
 @wp.func
-def push_drive(
-    joints: Joints,
-    rows: RowPool,
-    law: JointLaw,
-    at: int,
-    axis: Axis,
-    error: wp.float64,
-    rate: wp.float64,
-    dt: wp.float64,
-):
-    """u = clamp(Kp (q_d - q) + Kd (v_d - v), +-effort) at the end of the step, gains no stiffer than the step resolves."""
-    mode = joints.target_mode[axis.newton_dof]
-    kp = wp.float64(0.0)
-    kd = wp.float64(0.0)
-    if mode == POSITION or mode == POSITION_VELOCITY:
-        kp = wp.float64(joints.target_ke[axis.newton_dof])
-        kd = wp.float64(joints.target_kd[axis.newton_dof])
-    elif mode == VELOCITY:
-        kd = wp.float64(joints.target_kd[axis.newton_dof])
-    effort = dt * wp.float64(joints.effort_limit[axis.newton_dof])
-    gain = dt * kp + kd
-    if gain <= wp.float64(0.0) or effort <= wp.float64(0.0):
+def push_drive(rows: RowPool, law: JointLaw, at: int, axis: Axis, drive: Drive, dt: wp.float64):
+    """The drive's effort at the end of the step, with gains no stiffer than the step resolves."""
+    gain = dt * drive.kp + drive.kd
+    bound = dt * drive.effort
+    if gain <= wp.float64(0.0) or bound <= wp.float64(0.0):
         return at
-    goal = rate
-    if mode == POSITION:
-        goal = wp.float64(0.0)
     # Limiting the gains keeps their ratio, hence the goal velocity.
     R = wp.max(wp.float64(1.0) / (dt * gain), law.beta * law.beta * axis.w / FOUR_PI_SQUARED)
-    return push(rows, at, axis.dof, 1.0, (kp * error + kd * goal) / gain, R, -effort, effort)
+    goal = (drive.kp * drive.error + drive.kd * drive.rate) / gain
+    return push(rows, at, axis.dof, 1.0, goal, R, -bound, bound)
 
 
 @wp.func
@@ -143,25 +113,20 @@ def axis_rows(
     joints: Joints,
     rows: RowPool,
     law: JointLaw,
-    targets: Targets,
     joint_q: wp.array[wp.float32],
     at: int,
     axis: Axis,
-    ball_error: wp.vec3d,
-    i: int,
+    drive: Drive,
     dt: wp.float64,
 ):
     """All rows of one dof of a chain or ball joint."""
-    coord = tree.dof_coord[axis.dof]
     before = at
-    error = ball_error[i]
-    q0 = wp.float64(0.0)
-    if coord >= 0:
-        q0 = wp.float64(joint_q[coord])
-        error = wp.float64(targets.q[coord]) - q0
-    at = push_drive(joints, rows, law, at, axis, error, wp.float64(targets.qd[axis.newton_dof]), dt)
+    coord = tree.dof_coord[axis.dof]
+    if coord < 0 or law.explicit_drives == 0:
+        at = push_drive(rows, law, at, axis, drive, dt)
     axis.driven = at - before
     if coord >= 0:
+        q0 = wp.float64(joint_q[coord])
         lower = joints.limit_lower[axis.newton_dof]
         upper = joints.limit_upper[axis.newton_dof]
         if lower > -NO_LIMIT:
@@ -203,16 +168,11 @@ def link_rows(
     t = tree.link_tree[link]
     start = tree.link_dof_start[link]
     free = is_free(joints.type[joint])
-    ball_error = wp.vec3d()
-    if joints.type[joint] == BALL:
-        q_start = joints.q_start[joint]
-        q = read_quaternion(joint_q, q_start)
-        ball_error = rotation_vector(read_quaternion(targets.q, q_start) * wp.quat_inverse(q))
     for dof in range(wp.max(start, tree.tree_dof_start[t] + m.locked[t]), tree.link_dof_start[link + 1]):
         axis = make_axis(tree, m, t, dof)
         if free:
             at = push_velocity_limits(joints, rows, law, at, axis)
         else:
-            i = wp.min(dof - start, 2)
-            at = axis_rows(tree, joints, rows, law, targets, joint_q, at, axis, ball_error, i, dt)
+            drive = read_drive(tree, joints, targets, joint_q, joint, dof, wp.min(dof - start, 2))
+            at = axis_rows(tree, joints, rows, law, joint_q, at, axis, drive, dt)
     return at

@@ -3,6 +3,7 @@
 import warp as wp
 
 from ..boundary.convention import Orders, free_force_from_joint_f, residual_from_body_f
+from ..constraints.drives import Targets, explicit_effort, read_drive
 from ..minimizer.cholesky import factor_block, solve_block
 from ..workspace import Bodies, Joints, Motion, Tree
 from .joints import BALL, is_free, read_quaternion
@@ -17,6 +18,9 @@ class Efforts:
 
     joint_f: wp.array[wp.float32]
     body_f: wp.array[wp.spatial_vector]
+    targets: Targets
+    explicit_drives: int
+    explicit_springs: int
 
 
 @wp.func
@@ -46,8 +50,10 @@ def external_wrench(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, order
 
 
 @wp.func
-def joint_effort(tree: Tree, joints: Joints, efforts: Efforts, joint_q: wp.array[wp.float32], link: int, i: int):
-    """Generalised force on the i-th dof of a link's joint: ``joint_f`` and the passive spring at q0."""
+def joint_effort(
+    tree: Tree, joints: Joints, efforts: Efforts, joint_q: wp.array[wp.float32], link: int, i: int, v0: wp.float64
+):
+    """Force on the i-th dof of a link's joint: ``joint_f``, the passive spring at q0 and, if asked for, the drive."""
     joint = tree.link_joint[link]
     dof = tree.link_dof_start[link] + i
     public = tree.dof_public[dof]
@@ -64,6 +70,9 @@ def joint_effort(tree: Tree, joints: Joints, efforts: Efforts, joint_q: wp.array
             else:
                 coord = tree.dof_coord[dof]
                 effort += stiffness * (wp.float64(joints.rest_q[coord]) - wp.float64(joint_q[coord]))
+        if efforts.explicit_drives == 1 and tree.dof_coord[dof] >= 0:
+            drive = read_drive(tree, joints, efforts.targets, joint_q, joint, dof, wp.min(i, 2))
+            effort += explicit_effort(drive, v0)
     return effort
 
 
@@ -140,9 +149,9 @@ def add_joint_terms(
     public = tree.dof_public[dof]
     armature = wp.float64(joints.armature[public])
     implicit = dt * wp.float64(joints.damping[public])
-    if not is_free(joints.type[tree.link_joint[link]]):
+    if efforts.explicit_springs == 0 and not is_free(joints.type[tree.link_joint[link]]):
         implicit += dt * dt * wp.float64(joints.stiffness[public])
-    effort = joint_effort(tree, joints, efforts, joint_q, link, dof - tree.link_dof_start[link])
+    effort = joint_effort(tree, joints, efforts, joint_q, link, dof - tree.link_dof_start[link], m.v0[dof])
     local = dof - tree.tree_dof_start[t]
     size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
     m.A[tree.tree_block_start[t] + local * size + local] += armature + implicit
