@@ -126,7 +126,7 @@ class ReferenceSolver(Multibody):
     def __init__(self, model, *, preset=None, **options):
         self.model = model
         self.options = resolve_options(preset, options)
-        super().__init__(self.options.position_update)
+        super().__init__(self.options.position_update, self.options.spring_integration)
 
     def step(self, state, control, contacts, dt) -> ReferenceResult:
         """Advance a Newton state by ``dt`` [s] and return everything that was computed; the inputs are not modified.
@@ -140,7 +140,7 @@ class ReferenceSolver(Multibody):
         m = self.read(state, control)
         v0 = self.to_sap(m, m.q, m.qd)
         kin = self.kinematics(m, m.q, v0)
-        A, v_star = self.free_motion(m, kin, v0, dt)
+        A, v_star = self.free_motion(m, kin, v0, dt, self.drive_efforts(m, v0))
         rows = self.drive_rows(m, A, dt)
         driven = {row.dof for row in rows}
         rows += self.limit_rows(m, A, v0, v_star, dt, driven)
@@ -200,26 +200,37 @@ class ReferenceSolver(Multibody):
                 rows.append(Row("limit", dof, sign, -gap / (dt + tau), R, 0.0, math.inf))
         return rows
 
-    def drive_rows(self, m, A, dt):
-        """Return the rows of position and velocity drives, clamped at their effort limits."""
+    def drives(self, m):
+        """Yield ``(dof, kp, kd, error, target velocity)`` of every driven dof."""
         error = np.zeros(m.dofs)
         for dof, coordinate in m.scalar_axes():
             error[dof] = m.target_q[coordinate] - m.q[coordinate]
         for j in np.flatnonzero(m.type == BALL):
             error[m.qd_start[j] : m.qd_start[j + 1]] = ball_error(m.target_q[m.coords(j)], m.q[m.coords(j)])
-        rows = []
         for dof in np.flatnonzero(m.unknown & ~m.is_free()[m.joint_of_dof]):
             mode = m.target_mode[dof]
             kp = m.target_ke[dof] if mode in (DRIVE_POSITION, DRIVE_POSITION_VELOCITY) else 0.0
             kd = m.target_kd[dof] if mode not in (NO_DRIVE, DRIVE_EFFORT) else 0.0
-            if (kp <= 0.0 and kd <= 0.0) or m.effort_limit[dof] <= 0.0:
-                continue
-            target = m.target_qd[dof] if mode != DRIVE_POSITION else 0.0
+            if (kp > 0.0 or kd > 0.0) and m.effort_limit[dof] > 0.0:
+                yield int(dof), kp, kd, error[dof], m.target_qd[dof] if mode != DRIVE_POSITION else 0.0
+
+    def drive_efforts(self, m, v0):
+        """Return what drives push at the start of the step, if they are explicit, shape (dofs,)."""
+        efforts = np.zeros(m.dofs)
+        if self.options.drive_integration == "explicit":
+            for dof, kp, kd, error, target in self.drives(m):
+                bound = m.effort_limit[dof]
+                efforts[dof] = min(max(kp * error + kd * (target - v0[dof]), -bound), bound)
+        return efforts
+
+    def drive_rows(self, m, A, dt):
+        """Return the rows of implicit position and velocity drives, clamped at their effort limits."""
+        rows = []
+        for dof, kp, kd, error, target in self.drives(m) if self.options.drive_integration == "implicit" else ():
             kp, kd = limit_gains(kp, kd, dt, 1.0 / A[dof, dof], self.options.near_rigid_joint)
-            slope = dt * kp + kd
-            bound = dt * m.effort_limit[dof]
-            v_hat = (kp * error[dof] + kd * target) / slope
-            rows.append(Row("drive", int(dof), 1.0, v_hat, 1.0 / (dt * slope), -bound, bound))
+            slope, bound = dt * kp + kd, dt * m.effort_limit[dof]
+            v_hat = (kp * error + kd * target) / slope
+            rows.append(Row("drive", dof, 1.0, v_hat, 1.0 / (dt * slope), -bound, bound))
         return rows
 
     def friction_rows(self, m, A, dt):
@@ -233,7 +244,7 @@ class ReferenceSolver(Multibody):
     def velocity_rows(self, m, A):
         """Return two rows per finite velocity limit, one for each direction."""
         rows = []
-        for dof in np.flatnonzero(m.unknown & (m.type[m.joint_of_dof] != BALL) if m.dofs else []):
+        for dof in np.flatnonzero(m.unknown):
             limit = m.velocity_limit[m.public_dof[dof]]
             if not 0.0 < limit < NO_VELOCITY_LIMIT:
                 continue

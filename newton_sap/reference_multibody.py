@@ -210,10 +210,12 @@ class Multibody:
 
     Args:
         position_update: See :class:`newton_sap.config.SAPOptions`.
+        spring_integration: Likewise.
     """
 
-    def __init__(self, position_update):
+    def __init__(self, position_update, spring_integration="implicit"):
         self.position_update = position_update
+        self.spring_integration = spring_integration
 
     # Kinematics and the two velocity conventions.
 
@@ -333,9 +335,12 @@ class Multibody:
 
     # Free motion.
 
-    def free_motion(self, m, kin, v0, dt):
-        """Return ``(A, v_star)``: dynamics matrix (dofs, dofs) and velocities without contacts, limits and drives."""
-        M, force = np.zeros((m.dofs, m.dofs)), np.zeros(m.dofs)
+    def free_motion(self, m, kin, v0, dt, efforts=0.0):
+        """Return ``(A, v_star)``: dynamics matrix (dofs, dofs) and velocities without constraints.
+
+        ``efforts`` are generalised forces [N, N m] on top of those of the state and the control, shape (dofs,).
+        """
+        M, force = np.zeros((m.dofs, m.dofs)), np.zeros(m.dofs) + efforts
         wrench = m.body_f.copy()
         for j in range(len(m.type)):
             dofs = slice(m.qd_start[j], m.qd_start[j + 1])
@@ -363,6 +368,8 @@ class Multibody:
             stiffness[dofs] = m.stiffness[dofs]
             force[dofs] += stiffness[dofs] * ball_error(m.rest_q[m.coords(j)], m.q[m.coords(j)])
 
+        if self.spring_integration == "explicit":
+            stiffness[:] = 0.0
         A = M + np.diag(dt * m.damping[m.public_dof] + dt * dt * stiffness)
         r = M @ v0 + dt * force
         u, known = m.unknown, ~m.unknown

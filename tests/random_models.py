@@ -11,6 +11,8 @@ import warp as wp
 
 JOINT_KINDS = ("prismatic", "revolute", "ball", "fixed", "free", "distance", "d6")
 ROOT_KINDS = JOINT_KINDS
+STATE_ARRAYS = ("joint_q", "joint_qd", "body_q", "body_qd", "body_f")
+CONTROL_ARRAYS = ("joint_f", "joint_target_q", "joint_target_qd")
 INNER_KINDS = ("prismatic", "revolute", "ball", "fixed", "d6")
 
 
@@ -136,7 +138,17 @@ def random_control(model, seed):
 
 
 def random_contacts(
-    model, state, seed, count=6, *, depth=0.01, height=0.01, capacity=None, overrides=False, surface_velocity=False
+    model,
+    state,
+    seed,
+    count=6,
+    *,
+    depth=0.01,
+    height=0.01,
+    capacity=None,
+    overrides=False,
+    surface_velocity=False,
+    welded=True,
 ):
     """Return :class:`newton.Contacts` with random contact rows between the bodies of each world and the ground.
 
@@ -150,6 +162,7 @@ def random_contacts(
         capacity: Rows of the buffer; None is ``count`` plus two spare ones.
         overrides: Allocate the per-contact stiffness, damping and friction arrays and fill half of their entries.
         surface_velocity: Allocate and fill the per-contact surface velocity.
+        welded: Allow contacts between bodies that fixed joints make one.
     """
     rng = np.random.default_rng(seed)
     contacts = newton.Contacts(
@@ -158,7 +171,7 @@ def random_contacts(
         per_contact_shape_properties=overrides,
         rigid_contact_surface_velocity=surface_velocity,
     )
-    write_contacts(contacts, random_contact_rows(model, state, rng, count, depth, height))
+    write_contacts(contacts, random_contact_rows(model, state, rng, count, depth, height, welded))
     if overrides:
         for name, low, high in (("stiffness", 1e3, 1e5), ("damping", 1.0, 100.0), ("friction", 0.2, 2.0)):
             values = rng.uniform(low, high, contacts.rigid_contact_max) * rng.integers(0, 2, contacts.rigid_contact_max)
@@ -170,15 +183,20 @@ def random_contacts(
     return contacts
 
 
-def random_contact_rows(model, state, rng, count, depth=0.01, height=0.01):
+def random_contact_rows(model, state, rng, count, depth=0.01, height=0.01, welded=True):
     """Return ``count`` rows of :func:`contact_row`; arguments as in :func:`random_contacts`."""
+    anchor = _anchors(model)
     shape_body, shape_world = model.shape_body.numpy(), model.shape_world.numpy()
     body_q, body_com = state.body_q.numpy().astype(float), model.body_com.numpy().astype(float)
     rows = []
-    while len(rows) < count:
+    for _ in range(200 * count):  # models without a pair to choose end up with fewer contacts
+        if len(rows) == count:
+            break
         a, b = rng.integers(model.shape_count, size=2)
         body_a, body_b = int(shape_body[a]), int(shape_body[b])
         if body_a == body_b or (min(shape_world[a], shape_world[b]) >= 0 and shape_world[a] != shape_world[b]):
+            continue
+        if not welded and anchor[body_a] == anchor[body_b]:
             continue
         moving = body_b if body_b >= 0 else body_a
         point = transform_point(body_q[moving], body_com[moving] + rng.uniform(-0.2, 0.2, 3))
@@ -188,6 +206,19 @@ def random_contact_rows(model, state, rng, count, depth=0.01, height=0.01):
         margins = rng.uniform(0.0, 0.1, 2)
         rows.append(contact_row((a, b), (body_a, body_b), body_q, point, n, phi, margins))
     return rows
+
+
+def _anchors(model):
+    """Map each body to the body that fixed joints weld it to, -1 for the world."""
+    anchor = {-1: -1}
+    parent, kind = model.joint_parent.numpy(), model.joint_type.numpy()
+    owner = {int(child): j for j, child in enumerate(model.joint_child.numpy())}
+    for body in range(model.body_count):
+        here = body
+        while here in owner and kind[owner[here]] == newton.JointType.FIXED:
+            here = int(parent[owner[here]])
+        anchor[body] = here
+    return anchor
 
 
 def transform_point(transform, point):
@@ -228,6 +259,52 @@ def write_contacts(contacts, rows):
         values[: len(rows)] = np.array([row[name] for row in rows])
         array.assign(values)
     contacts.rigid_contact_count.fill_(len(rows))
+
+
+class Assembly:
+    """Worlds made of random sub-models in a chosen order, with states, controls and contacts put together alike.
+
+    Args:
+        seeds: One per world; a seed gives the same world wherever it stands.
+        **kwargs: Passed to :func:`random_tree_builder`.
+    """
+
+    def __init__(self, seeds, **kwargs):
+        builder, offsets = newton.ModelBuilder(), []
+        parts = [random_tree_builder(seed, (1, 5), tree_count=2, **kwargs) for seed in seeds]
+        for part in parts:
+            offsets.append((builder.shape_count, builder.joint_dof_count, builder.body_count))
+            builder.add_world(part)
+        self.model = builder.finalize()
+        gravity = self.model.gravity.numpy()
+        gravity[: len(seeds)] = [np.random.default_rng(seed).normal(size=3) * 5.0 for seed in seeds]
+        self.model.gravity.assign(gravity)
+        self.dofs = {s: slice(o[1], o[1] + p.joint_dof_count) for s, o, p in zip(seeds, offsets, parts, strict=True)}
+        self.bodies = {s: slice(o[2], o[2] + p.body_count) for s, o, p in zip(seeds, offsets, parts, strict=True)}
+        alone = [self._alone(seed, part) for seed, part in zip(seeds, parts, strict=True)]
+        self.state, self.control = self.model.state(), self.model.control()
+        for owner, index, names in ((self.state, 0, STATE_ARRAYS), (self.control, 1, CONTROL_ARRAYS)):
+            for name in names:
+                getattr(owner, name).assign(np.concatenate([getattr(a[index], name).numpy() for a in alone]))
+        rows = [
+            {**row, "shape0": row["shape0"] + o[0], "shape1": row["shape1"] + o[0]}
+            for o, (*_, rows) in zip(offsets, alone, strict=True)
+            for row in rows
+        ]
+        self.contacts = newton.Contacts(len(rows) + 1, 0)
+        write_contacts(self.contacts, rows)
+
+    @staticmethod
+    def _alone(seed, part):
+        model = part.finalize()
+        state = random_state(model, seed)
+        rows = random_contact_rows(model, state, np.random.default_rng(seed), 5, welded=False)
+        return state, random_control(model, seed), rows
+
+    def split(self, v, state):
+        """Return per seed the dof velocities, body poses and body velocities of its world."""
+        body_q, body_qd = state.body_q.numpy(), state.body_qd.numpy()
+        return {s: [v[self.dofs[s]], body_q[self.bodies[s]], body_qd[self.bodies[s]]] for s in self.dofs}
 
 
 def _rotate(q, point):
@@ -305,6 +382,8 @@ def _add_joint(builder, rng, kind, parent, child, features):
         )
     elif kind in ("prismatic", "revolute"):
         joint = getattr(builder, f"add_joint_{kind}")(axis=axis(0), **frames)
+    elif kind == "distance":
+        joint = builder.add_joint_distance(min_distance=-1.0, max_distance=-1.0, **frames)
     else:
         joint = getattr(builder, f"add_joint_{kind}")(**frames)
     free = kind in ("free", "distance")
