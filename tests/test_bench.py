@@ -141,6 +141,14 @@ def test_drake_steps_the_same_scene():
     assert error_mm(make_run(scene, "drake", {}), fine_poses(scene)) < 0.1
 
 
+@pytest.mark.skipif(find_spec("pydrake") is None, reason="needs drake")
+def test_incomparable_scene_is_left_out():
+    """A peer that has no version of a scene is named with the reason and fails nothing."""
+    outcome = bench(brief("boxes10", solver="drake"))
+    (row,) = outcome.rows
+    assert not outcome.failed and row.ms is None and "left out" in report.cells(row)[-1]
+
+
 def test_runs_take_turns():
     """Every round times all runs once, from the same start."""
 

@@ -10,6 +10,10 @@ import warp as wp
 from .scenes import RENEWAL, BenchScene, make_scene
 
 
+class LeftOut(Exception):
+    """A peer has no comparable version of a scene."""
+
+
 class NativeRun:
     """What the engines outside of Warp share; ``worlds`` copies are stepped one after the other."""
 

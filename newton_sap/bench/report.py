@@ -32,7 +32,9 @@ def cells(row: Row) -> list[str]:
     if quality.iterations_mean is not None:
         iterations = f"{quality.iterations_mean:.1f}/{quality.iterations_p95:.0f}/{quality.iterations_max}"
     memory = "-" if row.memory_per_world is None else f"{row.memory_per_world / 1024:.1f}"
-    verdict = "ok" if not row.failed else "FAILED: " + "; ".join(quality.failures)
+    verdict = "FAILED: " + "; ".join(quality.failures) if row.failed else "ok"
+    if quality.left_out:
+        verdict = f"left out: {quality.left_out}"
     values = (row.ms, row.collide_ms, row.world_steps_per_s)
     ms, collide, rate = (number(value) for value in values)
     rest = (quality.residual, quality.contacts, quality.penetration_mm, quality.slip_mm_s, quality.force_over_weight,

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import registry
 from .memory import memory_by_buffer
+from .native import LeftOut
 from .profile import profile
 from .run import WarpRun
 from .scenes import RENEWAL, BenchScene, make_scene
@@ -199,6 +200,8 @@ def _prepare(settings: Settings, name: str, worlds: int, solver: str):
         capture_s = time.perf_counter() - begin
         run.advance(RENEWAL * max(1, scene.warm_up // RENEWAL - 1), run.modes[-1])
         run.mark()
+    except LeftOut as reason:
+        return {}, {(solver, "-"): Row(name, solver, worlds, "-", quality=Quality(left_out=str(reason)))}
     except Exception as error:  # a peer may refuse a scene in any way; the other rows stay
         failed = Quality(failures=[f"{type(error).__name__}: {error}".splitlines()[0][:200]])
         return {}, {(solver, "-"): Row(name, solver, worlds, "-", quality=failed)}

@@ -28,6 +28,8 @@ class Quality:
 
     failures: list[str] = field(default_factory=list)
     """Why the run counts as failed; empty if it does not."""
+    left_out: str = ""
+    """Why the peer was not run on this scene; it then counts neither as passed nor as failed."""
     iterations_mean: float | None = None
     iterations_p95: float | None = None
     iterations_max: int | None = None
