@@ -33,7 +33,17 @@ DISSIPATIONS = (0.0, 5.0, 50.0)
 """Of the Hunt & Crossley laws [s/m]."""
 TOLERANCES = (1.0e-3, 1.0e-4, 1.0e-5, 1.0e-6)
 """Stiction tolerances [m/s]."""
-SHAPE_MU = {"slide": MU, "creep": MU, "roll": 0.6, "normal": 0.2, "oblique": 0.2, "hold": MU, "drop": MU, "stack": MU}
+SHAPE_MU = {
+    "slide": MU,
+    "creep": MU,
+    "roll": 0.6,
+    "normal": 0.2,
+    "oblique": 0.2,
+    "hold": MU,
+    "drop": MU,
+    "stack": MU,
+    "tip": 0.7,
+}
 TILT = {"creep": 0.3, "roll": 0.25}
 """Slope of the ground [rad]."""
 PHASES = tuple(i / 8.0 for i in range(8))
@@ -162,6 +172,12 @@ def box_scene(builder, material, config, dt, variant) -> None:
     add_ground(builder, material, config)
 
 
+def cube_scene(builder, material, config, dt, variant) -> None:
+    """One cube of 1 kg and 0.2 m at rest on the ground."""
+    add_box(builder, material, config, (0.1, 0.1, 0.1), 1.0, (0.0, 0.0, 0.1 - sag(material, G, 4)))
+    add_ground(builder, material, config)
+
+
 def roll_scene(builder, material, config, dt, variant) -> None:
     """One ball of 1 kg at rest on the ground."""
     add_ball(builder, material, config, -sag(material, G, 1))
@@ -196,7 +212,7 @@ def grasp_scene(builder, material, config, dt, variant) -> None:
 
 SCENES = {
     "creep": box_scene, "slide": box_scene, "roll": roll_scene, "normal": impact_scene, "oblique": impact_scene,
-    "hold": grasp_scene, "drop": grasp_scene, "stack": stack_scene,
+    "hold": grasp_scene, "drop": grasp_scene, "stack": stack_scene, "tip": cube_scene,
 }  # fmt: skip
 
 
@@ -407,6 +423,23 @@ def print_tolerances(found: dict[str, list[dict]]) -> None:
             )
 
 
+def print_tipping() -> None:
+    """Print how far a cube tilts that is thrown at 2 m/s on a floor with mu = 0.7, on which it ought to stay flat."""
+    print(
+        "\n### A thrown cube, k = 1e5, tau = 1 ms, d = 50\n\n| dt [s] | law | path | largest tilt [deg] |\n|---|---|---|---|"
+    )
+    for dt in STEPS:
+        for law in ("sap", "lagged", "similar"):
+            rig = build("tip", [Material(1.0e5, tau=1.0e-3)], dt, contact_model=law).run(0.2)
+            start, tilts = rig.poses()[0, 0], []
+            rig.set_velocity([2.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+            rig.run(1.2, lambda rig=rig, tilts=tilts: tilts.append(math.hypot(*rig.poses()[0, 0, 3:5])))
+            path = (rig.poses()[0, 0, 0] - start[0]) / (2.0 / (SHAPE_MU["tip"] * G))
+            print(
+                f"| 1/{1.0 / dt:.0f} | {law} | {path:.3f} | {math.degrees(2.0 * math.asin(min(1.0, max(tilts)))):.1f} |"
+            )
+
+
 def plot_slide(plt) -> None:
     """Lift and speed of a sliding box under each law, k = 1e4."""
     dt = MAIN_STEP
@@ -481,6 +514,7 @@ def main() -> None:
         return
     found = tolerance_rows()
     print_tolerances(found)
+    print_tipping()
     import matplotlib
 
     matplotlib.use("Agg")
