@@ -82,6 +82,11 @@ class SAPOptions:
     near_rigid_joint: float = 0.1
     """``beta`` [-], > 0, for joint limits, drives, couplers and contacts of unset materials. Default: Drake."""
 
+    spin_friction: bool = False
+    """Torsional and rolling friction (``mu_torsional``, ``mu_rolling`` [m]): the relative spin of touching bodies meets a
+    moment of at most ``mu`` times the normal force at the start of the step. Off by default, as in Drake and as in
+    SolverMuJoCo's default contacts; Newton's default shapes carry small values of both."""
+
     friction_regularization: float = 1.0e-3
     """``sigma`` [-], > 0: sticking contacts creep at ``sigma w dt |f_t|`` [m/s]. Default: Drake's fixed value."""
 
@@ -146,10 +151,9 @@ class SAPOptions:
         _require_integer("line_search_max_iterations", self.line_search_max_iterations, 1)
         if self.max_contacts is not None:
             _require_integer("max_contacts", self.max_contacts, 0)
-        if not isinstance(self.dissipation_ahead_of_touch, bool):
-            raise ValueError(
-                f"dissipation_ahead_of_touch must be True or False, not {self.dissipation_ahead_of_touch!r}"
-            )
+        for name in ("dissipation_ahead_of_touch", "spin_friction"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, not {getattr(self, name)!r}")
         if self.near_rigid_contact == 0.0 and self.unset_materials == "rigid":
             raise ValueError(
                 "near_rigid_contact=0 leaves pairs of default materials without any compliance; "

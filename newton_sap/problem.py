@@ -10,7 +10,7 @@ from .constraints.hunt_crossley import NormalLaw
 from .constraints.joint_rows import JointLaw, link_rows
 from .minimizer.lanes import sync
 from .minimizer.objective import contact_velocity
-from .multibody.spatial import to_mat33d, to_vec3d, velocity_at
+from .multibody.spatial import angular, to_mat33d, to_vec3d, velocity_at
 from .workspace import ROWS_PER_DOF, Bodies, ContactPool, CouplingTable, Joints, Motion, Pools, Problem, RowPool, Tree
 
 wp.set_module_options({"enable_backward": False})
@@ -26,6 +26,8 @@ def comes_before(pool: ContactPool, x: int, y: int):
         return pool.shape_a[x] < pool.shape_a[y]
     if pool.shape_b[x] != pool.shape_b[y]:
         return pool.shape_b[x] < pool.shape_b[y]
+    if (pool.spin_of[x] >= 0) != (pool.spin_of[y] >= 0):
+        return pool.spin_of[x] < 0
     p = pool.point_a[x]
     q = pool.point_a[y]
     for i in range(3):
@@ -180,6 +182,14 @@ def add_column(tree: Tree, m: Motion, pool: ContactPool, problem: Problem, slot:
 
 
 @wp.func
+def contact_column(m: Motion, pool: ContactPool, slot: int, dof: int, point: wp.vec3d):
+    """What a unit rate of a dof gives a body there: velocity, or spin in a spin slot."""
+    if pool.spin_of[slot] >= 0:
+        return angular(m.column[dof])
+    return velocity_at(m.column[dof], point)
+
+
+@wp.func
 def contact_jacobian(tree: Tree, m: Motion, pool: ContactPool, problem: Problem, slot: int, witness: int):
     """Columns of d(v_B - v_A) for the unknowns that move the pair; dofs that carry both bodies cancel at one point."""
     a = pool.link_a[slot]
@@ -189,15 +199,17 @@ def contact_jacobian(tree: Tree, m: Motion, pool: ContactPool, problem: Problem,
     if b >= 0:
         for p in range(m.locked[tree.link_tree[b]], path_length(tree, b)):
             dof = tree.path_dof[tree.path_start[b] + p]
-            J = velocity_at(m.column[dof], pool.point_b[slot])
+            J = contact_column(m, pool, slot, dof, pool.point_b[slot])
             if p < shared:
-                J = J - velocity_at(m.column[dof], pool.point_a[slot])
+                J = J - contact_column(m, pool, slot, dof, pool.point_a[slot])
             if p >= shared or witness == 1:
                 n = add_column(tree, m, pool, problem, slot, n, dof, J)
     if a >= 0:
         for p in range(wp.max(shared, m.locked[tree.link_tree[a]]), path_length(tree, a)):
             dof = tree.path_dof[tree.path_start[a] + p]
-            n = add_column(tree, m, pool, problem, slot, n, dof, -velocity_at(m.column[dof], pool.point_a[slot]))
+            n = add_column(
+                tree, m, pool, problem, slot, n, dof, -contact_column(m, pool, slot, dof, pool.point_a[slot])
+            )
     pool.support[slot] = n
 
 
@@ -257,7 +269,10 @@ def regularize_contact(pool: ContactPool, law: ContactLaw, slot: int, w: wp.floa
     pool.R_t[slot] = law.sigma * w
     pool.R_n[slot] = regularization(dt, k, tau, w, beta)
     pool.v_hat[slot] = -pool.phi0[slot] / (dt + tau)
-    pool.n0[slot] = dt * wp.max(normal.fe0, wp.float64(0.0)) * wp.max(wp.float64(1.0) - normal.d * vn0, wp.float64(0.0))
+    zero = wp.float64(0.0)
+    pool.n0[slot] = wp.max((pool.v_hat[slot] - vn0) / pool.R_n[slot], zero)
+    if law.hunt_crossley == 1:
+        pool.n0[slot] = dt * wp.max(normal.fe0, zero) * wp.max(wp.float64(1.0) - normal.d * vn0, zero)
     pool.slip_scale[slot] = wp.max(law.stiction_tolerance, pool.mu[slot] * pool.R_t[slot] * pool.n0[slot])
     pool.normal_law[slot] = normal
 
@@ -376,6 +391,12 @@ def assemble_problem(
     for i in range(lane, count, wp.block_dim()):
         slot = pools.contacts.order[start + i]
         prepare_contact(tree, bodies, m, pools.contacts, problem, step.contact_law, slot, base, step.dt)
+    sync()
+    for i in range(lane, count, wp.block_dim()):
+        slot = pools.contacts.order[start + i]
+        if pools.contacts.spin_of[slot] >= 0:
+            pools.contacts.n0[slot] = pools.contacts.n0[pools.contacts.spin_of[slot]]
+            pools.contacts.slip_scale[slot] = step.contact_law.stiction_tolerance
     for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
         build_coupling(tree, joints, table, m, pools.couplers, problem, c, step.joint_q, step.joint_law.beta, step.dt)
     for i in range(lane, problem.count[g], wp.block_dim()):

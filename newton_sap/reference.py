@@ -200,8 +200,8 @@ class ReferenceSolver(Multibody):
                 rows.append(Row("limit", dof, sign, -gap / (dt + tau), R, 0.0, math.inf))
         return rows
 
-    def drives(self, m):
-        """Yield ``(dof, kp, kd, error, target velocity)`` of every driven dof."""
+    def drives(self, m, integration):
+        """Yield ``(dof, kp, kd, error, target velocity)`` of every driven dof integrated in a certain way."""
         error = np.zeros(m.dofs)
         for dof, coordinate in m.scalar_axes():
             error[dof] = m.target_q[coordinate] - m.q[coordinate]
@@ -209,24 +209,25 @@ class ReferenceSolver(Multibody):
             error[m.qd_start[j] : m.qd_start[j + 1]] = ball_error(m.target_q[m.coords(j)], m.q[m.coords(j)])
         for dof in np.flatnonzero(m.unknown & ~m.is_free()[m.joint_of_dof]):
             mode = m.target_mode[dof]
+            if integration != ("implicit" if m.type[m.joint_of_dof[dof]] == BALL else self.options.drive_integration):
+                continue
             kp = m.target_ke[dof] if mode in (DRIVE_POSITION, DRIVE_POSITION_VELOCITY) else 0.0
             kd = m.target_kd[dof] if mode not in (NO_DRIVE, DRIVE_EFFORT) else 0.0
             if (kp > 0.0 or kd > 0.0) and m.effort_limit[dof] > 0.0:
                 yield int(dof), kp, kd, error[dof], m.target_qd[dof] if mode != DRIVE_POSITION else 0.0
 
     def drive_efforts(self, m, v0):
-        """Return what drives push at the start of the step, if they are explicit, shape (dofs,)."""
+        """Return what explicit drives push at the start of the step, shape (dofs,)."""
         efforts = np.zeros(m.dofs)
-        if self.options.drive_integration == "explicit":
-            for dof, kp, kd, error, target in self.drives(m):
-                bound = m.effort_limit[dof]
-                efforts[dof] = min(max(kp * error + kd * (target - v0[dof]), -bound), bound)
+        for dof, kp, kd, error, target in self.drives(m, "explicit"):
+            bound = m.effort_limit[dof]
+            efforts[dof] = min(max(kp * error + kd * (target - v0[dof]), -bound), bound)
         return efforts
 
     def drive_rows(self, m, A, dt):
         """Return the rows of implicit position and velocity drives, clamped at their effort limits."""
         rows = []
-        for dof, kp, kd, error, target in self.drives(m) if self.options.drive_integration == "implicit" else ():
+        for dof, kp, kd, error, target in self.drives(m, "implicit"):
             kp, kd = limit_gains(kp, kd, dt, 1.0 / A[dof, dof], self.options.near_rigid_joint)
             slope, bound = dt * kp + kd, dt * m.effort_limit[dof]
             v_hat = (kp * error + kd * target) / slope

@@ -55,9 +55,10 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
     Each step minimises one strictly convex cost, so it has exactly one answer and always finds it. Collision
     detection stays outside: run a ``newton.CollisionPipeline`` and hand its contacts to :meth:`step`.
 
-    Simulated: prismatic, revolute, ball, fixed, free, distance (as free) and D6 joints in trees of any shape, any
+    Simulated: prismatic, revolute, ball, fixed, free, distance and D6 joints in trees of any shape, any
     number of worlds of any size, kinematic root bodies, contact with friction, joint limits, drives, dry friction,
-    velocity limits, armature, damping and springs. Anything else raises at construction.
+    velocity limits, armature, damping and springs; loop-closing joints, equality constraints and mimic joints.
+    Particles fly freely and touch nothing. Anything else raises at construction.
 
     Model arrays are read live: values may change between steps, also between replays of a captured graph.
 
@@ -97,6 +98,7 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         spring_integration: str | None = None,
         near_rigid_contact: float | None = None,
         near_rigid_joint: float | None = None,
+        spin_friction: bool | None = None,
         friction_regularization: float | None = None,
         hunt_crossley_dissipation: float | None = None,
         stiction_tolerance: float | None = None,
@@ -160,6 +162,7 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         self._minimize(frame)
         self._integrate(frame)
         self._publish(frame)
+        self._move_particles(frame)
         self._observe(frame, contacts, observables)
 
     def _open_frame(self, state_in, state_out, control, contacts, dt) -> Frame:
@@ -205,7 +208,7 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
                 raise ValueError(
                     f"contacts live on {contacts.device}, the solver's model on {self.device}; use one device"
                 )
-            self._reserve_contacts(contacts.rigid_contact_max)
+            self._reserve_contacts(contacts.rigid_contact_max * (1 + self.options.spin_friction))
             self._contacts_seen = contacts
             self._contact_rows = bundles.contact_rows(contacts)
         return self._contact_rows
@@ -270,6 +273,11 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         orders.reference_is_com = frame.orders.reference_is_com
         inputs = [self.tree, self.joints, self.bodies, self.arrived, orders, *_joint_state(after), *bodies_after]
         self._launch(output.publish_bodies, self.topology.tree_count, inputs)
+
+    def _move_particles(self, frame: Frame) -> None:
+        """Particles fly freely, by Newton's own integrator: gravity and applied forces, no contact."""
+        if self.model.particle_count:
+            self.integrate_particles(self.model, frame.state_in, frame.state_out, frame.dt)
 
     def _observe(self, frame: Frame, contacts, observables) -> None:
         """Fill the observables asked for, and the older extended attributes of states and contacts."""
@@ -432,7 +440,9 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         self._contact_law = bundles.contact_law(self.options)
         self._joint_law = bundles.joint_law(self.options)
         self._tolerances = bundles.tolerances(self.options)
-        self._minimize_kernel = minimize_kernel(contact_law(self.options.contact_model), self.hessian.dtype)
+        self._minimize_kernel = minimize_kernel(
+            contact_law(self.options.contact_model, self.options.spin_friction), self.hessian.dtype
+        )
         for kernel in (kinematics, free_motion, integrate, output.publish_bodies, clear_stats):
             wp.load_module(kernel.module, device=self.device)
         for kernel in (collect_contacts, assemble_problem, self._minimize_kernel):

@@ -90,6 +90,8 @@ class Shapes:
     ke: wp.array[wp.float32]
     kd: wp.array[wp.float32]
     mu: wp.array[wp.float32]
+    mu_torsional: wp.array[wp.float32]
+    mu_rolling: wp.array[wp.float32]
     restitution: wp.array[wp.float32]
     relaxation_time: wp.array[wp.float32]  # sap:relaxation_time [s], negative where kd / ke applies
     dissipation: wp.array[wp.float32]  # sap:hunt_crossley_dissipation [s/m], negative where the default applies
@@ -131,6 +133,7 @@ class ContactPool:
     group: wp.array[wp.int32]  # (C,)
     rank: wp.array[wp.int32]  # (C,) arrival within the group
     row: wp.array[wp.int32]  # (C,) row in Newton's Contacts
+    spin_of: wp.array[wp.int32]  # (C,) the contact whose relative spin this slot holds; -1 for a contact itself
     shape_a: wp.array[wp.int32]  # (C,)
     shape_b: wp.array[wp.int32]  # (C,)
     link_a: wp.array[wp.int32]  # (C,) -1 without unknown dofs
@@ -144,6 +147,8 @@ class ContactPool:
     relaxation_time: wp.array[wp.float64]  # (C,) [s]
     dissipation: wp.array[wp.float64]  # (C,) Hunt & Crossley [s/m]
     mu: wp.array[wp.float64]  # (C,)
+    mu_torsional: wp.array[wp.float64]  # (C,) [m]
+    mu_rolling: wp.array[wp.float64]  # (C,) [m]
     restitution: wp.array[wp.float64]  # (C,)
     R_t: wp.array[wp.float64]  # (C,) tangential regularisation [1/kg]
     R_n: wp.array[wp.float64]  # (C,) normal regularisation [1/kg]

@@ -64,8 +64,15 @@ PROFILE_COLUMNS = ("stage", "us/step", "share")
 
 def profile_title(profile: dict) -> str:
     """Return what a profile is of."""
-    iterations = "" if profile["iterations"] is None else f", {profile['iterations']:.2f} iterations on average"
-    return f"{profile['solver']} on {profile['scene']}, worlds: {profile['worlds']}{iterations}"
+    title = f"{profile['solver']} on {profile['scene']}, worlds: {profile['worlds']}"
+    iterations = profile["iterations"]
+    if not iterations:
+        return title
+    title += f", {iterations:.2f} iterations on average"
+    spent = sum(stage["microseconds"] for stage in profile["stages"] if stage["name"] == "minimize")
+    if spent:
+        title += f", {spent / (iterations * profile['worlds']):.2f} us of minimize per world and iteration"
+    return title
 
 
 def profile_cells(profile: dict) -> list[list[str]]:

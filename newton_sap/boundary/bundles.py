@@ -89,6 +89,8 @@ def contact_law(options) -> ContactLaw:
     law.witness_points = int(options.contact_point == "witness")
     law.body_inertia_weight = int(options.contact_weight == "body_inertia")
     law.ahead = int(options.dissipation_ahead_of_touch)
+    law.hunt_crossley = int(options.contact_model != "sap")
+    law.spin_friction = int(options.spin_friction)
     default = newton.ModelBuilder.ShapeConfig()
     law.rigid_unset = int(options.unset_materials == "rigid")
     law.unset_ke = default.ke

@@ -3,7 +3,7 @@
 import warp as wp
 
 from ..multibody.free_motion import point_velocity
-from ..multibody.spatial import motion, to_quatd, to_vec3d, velocity_at
+from ..multibody.spatial import angular, motion, to_quatd, to_vec3d, velocity_at
 from ..workspace import Bodies, ContactPool, Motion, Shapes, Tree
 
 wp.set_module_options({"enable_backward": False})
@@ -43,7 +43,9 @@ class ContactLaw:
     drake_materials: int
     witness_points: int
     body_inertia_weight: int
+    hunt_crossley: int  # the contact model's normal law
     ahead: int  # dissipation_ahead_of_touch
+    spin_friction: int
     rigid_unset: int  # unset_materials
     unset_ke: wp.float32  # what Newton gives a shape nobody gave a stiffness [N/m]
     unset_kd: wp.float32  # [N s/m]
@@ -69,6 +71,8 @@ class Material:
     relaxation_time: wp.float64
     dissipation: wp.float64
     mu: wp.float64
+    mu_torsional: wp.float64
+    mu_rolling: wp.float64
     restitution: wp.float64
     weight_a: wp.float64  # share of A's surface point in the common contact point
 
@@ -163,6 +167,8 @@ def combine_materials(shapes: Shapes, law: ContactLaw, a: int, b: int, dt: wp.fl
     tau_a = shape_relaxation_time(shapes, a)
     tau_b = shape_relaxation_time(shapes, b)
     out.restitution = half * (wp.float64(shapes.restitution[a]) + wp.float64(shapes.restitution[b]))
+    out.mu_torsional = half * (wp.float64(shapes.mu_torsional[a]) + wp.float64(shapes.mu_torsional[b]))
+    out.mu_rolling = half * (wp.float64(shapes.mu_rolling[a]) + wp.float64(shapes.mu_rolling[b]))
     total = k_a + k_b
     out.weight_a = half
     if total > wp.float64(0.0):
@@ -239,6 +245,8 @@ def store(
         pool.relaxation_time[slot] = wp.float64(0.0)
     pool.dissipation[slot] = pair.dissipation
     pool.mu[slot] = pair.mu
+    pool.mu_torsional[slot] = pair.mu_torsional
+    pool.mu_rolling[slot] = pair.mu_rolling
     pool.restitution[slot] = pair.restitution
     point_a = pair.weight_a * a.surface + (wp.float64(1.0) - pair.weight_a) * b.surface
     point_b = point_a
@@ -286,17 +294,34 @@ def collect_one(
         middle = wp.float64(0.5) * (a.surface + b.surface)
         if phi0 > closing_reach(tree, m, a, b, middle, pair.mu, group, dt):
             return
-    slot = wp.atomic_add(pool.total, 0, 1)
-    if slot >= pool.row.shape[0]:
-        return
-    pool.group[slot] = group
-    pool.shape_a[slot] = s0
-    pool.shape_b[slot] = s1
-    pool.rank[slot] = wp.atomic_add(pool.group_count, group, 1)
-    store(pool, slot, i, a, b, pair, law, n, phi0)
+    belt = wp.vec3d()
     if rows.surface_velocity.shape[0] > 0:
         belt = to_vec3d(rows.surface_velocity[i])
-        pool.bias[slot] = pool.bias[slot] + belt - n * wp.dot(n, belt)
+        belt = belt - n * wp.dot(n, belt)
+    slot = claim_slot(pool, group, s0, s1)
+    if slot >= 0:
+        store(pool, slot, i, a, b, pair, law, n, phi0)
+        pool.bias[slot] = pool.bias[slot] + belt
+        pool.spin_of[slot] = -1
+    if slot >= 0 and law.spin_friction == 1 and phi0 <= wp.float64(0.0) and pair.mu_torsional + pair.mu_rolling > wp.float64(0.0):
+        spin = claim_slot(pool, group, s0, s1)
+        if spin >= 0:
+            store(pool, spin, i, a, b, pair, law, n, phi0)
+            pool.bias[spin] = angular(b.prescribed) - angular(a.prescribed)
+            pool.spin_of[spin] = slot
+
+
+@wp.func
+def claim_slot(pool: ContactPool, group: int, shape_a: int, shape_b: int):
+    """Reserve a slot in a group's list; -1 where the pool is full."""
+    slot = wp.atomic_add(pool.total, 0, 1)
+    if slot >= pool.row.shape[0]:
+        return -1
+    pool.group[slot] = group
+    pool.shape_a[slot] = shape_a
+    pool.shape_b[slot] = shape_b
+    pool.rank[slot] = wp.atomic_add(pool.group_count, group, 1)
+    return slot
 
 
 @wp.kernel

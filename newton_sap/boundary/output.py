@@ -80,13 +80,17 @@ def observe_contact_forces(
     """Force on shape 0's body by shape 1's and its torque about that body's COM; other rows stay zero."""
     count = wp.min(pool.total[0], pool.row.shape[0])
     for slot in range(wp.tid(), count, threads):
+        if pool.spin_of[slot] >= 0:
+            moment = wp.spatial_vector(wp.vec3(), wp.vec3(-pool.gamma[slot] / dt))
+            wp.atomic_add(contact_f, pool.row[slot], moment)
+            continue
         force = -pool.gamma[slot] / dt
         center = wp.vec3d()
         body = shapes.body[pool.shape_a[slot]]
         if body >= 0 and tree.body_link[body] >= 0:
             center = m.com[tree.body_link[body]]
         torque = wp.cross(pool.point_a[slot] - center, force)
-        contact_f[pool.row[slot]] = wp.spatial_vector(wp.vec3(force), wp.vec3(torque))
+        wp.atomic_add(contact_f, pool.row[slot], wp.spatial_vector(wp.vec3(force), wp.vec3(torque)))
 
 
 @wp.func
@@ -105,6 +109,14 @@ def closure_impulse(table: CouplingTable, couplers: CouplerPool, g: int, body: i
 
 
 @wp.func
+def slot_wrench(pool: ContactPool, slot: int, point: wp.vec3d):
+    """Impulse of a slot on body B about the world origin: a force through a point, or a moment."""
+    if pool.spin_of[slot] >= 0:
+        return wrench_at(wp.vec3d(), pool.gamma[slot], point)
+    return wrench_at(pool.gamma[slot], wp.vec3d(), point)
+
+
+@wp.func
 def joint_impulse(
     tree: Tree, bodies: Bodies, table: CouplingTable, m: Motion, pools: Pools, link: int, V: wp.spatial_vectord
 ):
@@ -118,9 +130,9 @@ def joint_impulse(
     for c in range(pool.group_start[g], pool.group_start[g] + pool.group_count[g]):
         slot = pool.order[c]
         if pool.link_a[slot] == link:
-            gained = gained + wrench_at(pool.gamma[slot], wp.vec3d(), pool.point_a[slot])
+            gained = gained + slot_wrench(pool, slot, pool.point_a[slot])
         if pool.link_b[slot] == link:
-            gained = gained - wrench_at(pool.gamma[slot], wp.vec3d(), pool.point_b[slot])
+            gained = gained - slot_wrench(pool, slot, pool.point_b[slot])
     return gained - closure_impulse(table, pools.couplers, g, body)
 
 

@@ -146,11 +146,12 @@ def _owner(model, kind: str, index: int) -> str:
 
 
 def _refuse_unsupported(model) -> None:
-    if model.particle_count:
-        raise NotImplementedError(
-            f"the model has {model.particle_count} particles, which SolverSAP does not move; build the model without them "
-            "or use SolverVBD, SolverXPBD or a coupled solver"
-        )
+    for name in ("spring_count", "tri_count", "tet_count", "muscle_count"):
+        if getattr(model, name, 0):
+            raise NotImplementedError(
+                f"the model has {name} = {getattr(model, name)}, but SolverSAP moves particles only in free flight; build the "
+                "model without them, or combine SolverSAP with SolverVBD or SolverXPBD in a coupled solver"
+            )
     if getattr(model, "tendon_count", 0):
         raise NotImplementedError(
             f"the model has {model.tendon_count} tendons, which SolverSAP does not simulate; use SolverXPBD or SolverVBD"

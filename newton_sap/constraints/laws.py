@@ -1,6 +1,14 @@
 """Contact laws by name: the one place where a law is entered."""
 
+from functools import cache
+
+import warp as wp
+
+from ..workspace import ContactPool
 from . import friction_cone, lagged, similar
+from .spin_friction import evaluate_spin
+
+wp.set_module_options({"enable_backward": False})
 
 CONTACT_LAWS = {
     "sap": friction_cone.evaluate_contact,
@@ -9,6 +17,19 @@ CONTACT_LAWS = {
 }
 
 
-def contact_law(name: str):
+@cache
+def contact_law(name: str, spin_friction: bool = False):
     """Return the device function that evaluates a slot of the contact pool under the named law."""
-    return CONTACT_LAWS[name]
+    law = CONTACT_LAWS[name]
+    if not spin_friction:
+        return law
+
+    @wp.func
+    def evaluate_slot(pool: ContactPool, slot: int, velocity: wp.vec3d):
+        """Contacts by the law, spins by their own."""
+        response = law(pool, slot, velocity)
+        if pool.spin_of[slot] >= 0:
+            response = evaluate_spin(pool, slot, velocity)
+        return response
+
+    return evaluate_slot

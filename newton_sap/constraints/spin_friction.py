@@ -1,0 +1,40 @@
+"""Torsional and rolling friction: the relative spin of two touching bodies against a bound known before the step.
+
+A regularised Coulomb law for the spin about the normal and another for the spin across it, each bounded by its
+coefficient times the normal impulse at the start of the step; convex because that bound is a constant.
+"""
+
+import warp as wp
+
+from ..workspace import ContactPool
+from .response import Response
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.func
+def spin_friction(w: wp.vec3d, n: wp.vec3d, torsional: wp.float64, rolling: wp.float64, slip_scale: wp.float64):
+    """Cost, moment impulse and Hessian block at the relative spin ``w`` [rad/s]; bounds in N m s."""
+    response = Response()
+    w_n = wp.dot(n, w)
+    w_t = w - w_n * n
+    twist = wp.sqrt(w_n * w_n + slip_scale * slip_scale)
+    roll = wp.sqrt(wp.dot(w_t, w_t) + slip_scale * slip_scale)
+    s = w_n / twist
+    t = w_t / roll
+    normal = wp.outer(n, n)
+    tangent = wp.identity(n=3, dtype=wp.float64) - normal
+    one = wp.float64(1.0)
+    response.cost = torsional * (twist - slip_scale) + rolling * (roll - slip_scale)
+    response.gamma = -torsional * s * n - rolling * t
+    response.G = (torsional / twist) * (one - s * s) * normal + (rolling / roll) * (tangent - wp.outer(t, t))
+    return response
+
+
+@wp.func
+def evaluate_spin(pool: ContactPool, slot: int, w: wp.vec3d):
+    """The law applied to a spin slot of the pool."""
+    n0 = pool.n0[slot]
+    return spin_friction(
+        w, pool.normal[slot], pool.mu_torsional[slot] * n0, pool.mu_rolling[slot] * n0, pool.slip_scale[slot]
+    )
