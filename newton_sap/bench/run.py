@@ -31,7 +31,10 @@ CAPACITIES = {
     "quadruped_active": (160, 40),
     "spheres32": (640, 256),
 }
-"""Rows and contacts per world that SolverMuJoCo gets; its own defaults come from the start state and overflow."""
+"""Rows and contacts per world; SolverMuJoCo's own defaults come from the start state and overflow."""
+
+FEW_CONTACTS = 16
+"""Contacts per world of the other scenes."""
 
 STEEL_ROWS = 128
 """Constraint rows per articulation that SolverSteel gets where its default of 32 overflows."""
@@ -45,6 +48,12 @@ def default_options(solver: str, scene: str) -> dict[str, Any]:
     if solver == "steel" and scene.startswith(("humanoid", "quadruped")):
         return {"articulation_constraint_max": STEEL_ROWS}
     return {}
+
+
+def make_pipeline(scene: BenchScene) -> newton.CollisionPipeline:
+    """Return a pipeline with as many contacts as the scene needs; some solvers pay for capacity rather than contacts."""
+    contacts = CAPACITIES[scene.name][1] if scene.name in CAPACITIES else FEW_CONTACTS
+    return newton.CollisionPipeline(scene.model, rigid_contact_max=contacts * scene.worlds)
 
 
 class WarpRun:
@@ -61,7 +70,7 @@ class WarpRun:
         self.control = self.model.control()
         # MuJoCo finds its own contacts unless told otherwise.
         own_contacts = name == "mujoco" and options.get("use_mujoco_contacts", True)
-        self.pipeline = None if own_contacts else newton.CollisionPipeline(self.model)
+        self.pipeline = None if own_contacts else make_pipeline(scene)
         self.contacts = None if own_contacts else self.pipeline.contacts()
         self.observables = self._contact_force_observable()
         self.clock = 0

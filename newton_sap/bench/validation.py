@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import newton
 import numpy as np
 import warp as wp
 
-from .run import WarpRun
+from .run import WarpRun, make_pipeline
 from .scenes import RENEWAL, BenchScene
 
 SAMPLED_STEPS = 40
@@ -152,7 +151,7 @@ def upward_force(run: WarpRun) -> float:
 
 def contact_state(run: WarpRun) -> tuple[float, float, float]:
     """Return touching contacts per world, deepest penetration [mm] and fastest slip [mm/s] of the current state."""
-    pipeline = run.pipeline or newton.CollisionPipeline(run.model)
+    pipeline = run.pipeline or make_pipeline(run.scene)
     contacts = run.contacts or pipeline.contacts()
     pipeline.collide(run.state, contacts)
     count = min(int(contacts.rigid_contact_count.numpy()[0]), contacts.rigid_contact_max)
