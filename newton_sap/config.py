@@ -31,10 +31,11 @@ class SAPOptions:
         ValueError: A value outside its range or an unknown name; the message lists what is accepted.
     """
 
-    contact_model: str = "sap"
+    contact_model: str = "lagged"
     """Contact law. ``"sap"``: compliant normal contact and friction in one convex cone (Castro et al. 2022).
     ``"lagged"``: Hunt & Crossley's normal force, friction bounded by its value at the start of the step (Castro et al.
-    2023). ``"similar"``: the same normal law of a velocity that combines normal and slip. See ``docs/contact_laws.md``."""
+    2023). ``"similar"``: the same normal law of a velocity that combines normal and slip. Default: sliding neither lifts
+    nor kicks a body under ``"lagged"``; measured in ``docs/contact_laws.md``. Drake's default too."""
 
     precision: str = "float64"
     """``"float64"`` throughout, or ``"mixed"``: the Hessian is assembled and factored in float32 while cost,
@@ -94,8 +95,9 @@ class SAPOptions:
     """Dissipation ``d`` [s/m], >= 0, of shapes without ``sap:hunt_crossley_dissipation``; read by ``"lagged"`` and
     ``"similar"``. Default: Drake."""
 
-    stiction_tolerance: float = 1.0e-4
-    """Slip speed [m/s], > 0, below which ``"lagged"`` and ``"similar"`` regularise friction. Default: Drake."""
+    stiction_tolerance: float = 1.0e-5
+    """Slip speed [m/s], > 0, below which ``"lagged"`` and ``"similar"`` regularise friction. Default: as little creep as
+    ``"sap"`` at no more iterations, measured in ``docs/contact_laws.md``; Drake has 1e-4."""
 
     max_iterations: int = 100
     """Newton iterations per step, >= 0; reaching it is counted per world in ``report()``. Default: Drake."""
@@ -166,6 +168,7 @@ class SAPOptions:
 
 
 _SAP_WARP_APPROXIMATE = {
+    "contact_model": "sap",
     "contact_weight": "body_inertia",
     "contact_point": "witness",
     "position_update": "midpoint",
@@ -178,6 +181,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "approx32": {"precision": "mixed", **_SAP_WARP_APPROXIMATE},
     "approx64": {"precision": "float64", **_SAP_WARP_APPROXIMATE},
     "drake": {
+        "contact_model": "sap",
+        "stiction_tolerance": 1.0e-4,
         "precision": "float64",
         "contact_weight": "delassus",
         "contact_point": "shared",

@@ -16,24 +16,41 @@ from .workspace import ROWS_PER_DOF, Bodies, ContactPool, CouplingTable, Joints,
 wp.set_module_options({"enable_backward": False})
 
 ROW_STRIDE = wp.constant(ROWS_PER_DOF)
+RIGID_FREQUENCY = wp.constant(wp.float64(1000.0))
+"""Stiffest contact of unset materials under Hunt & Crossley's law, as sqrt(k w) [rad/s]; ``docs/contact_laws.md``."""
 UNTOUCHED = wp.constant(-1)
+NEVER = wp.constant(wp.float64(1.0e30))
+"""A separation velocity [m/s], or missing force [N], that keeps a contact open."""
+
+
+@wp.func
+def compare(p: wp.vec3d, q: wp.vec3d):
+    """Lexicographic order: -1, 0 or 1."""
+    for i in range(3):
+        if p[i] < q[i]:
+            return -1
+        if p[i] > q[i]:
+            return 1
+    return 0
 
 
 @wp.func
 def comes_before(pool: ContactPool, x: int, y: int):
-    """Order of contacts that does not depend on their arrival: shapes, then where they touch."""
+    """Order of contacts that does not depend on their arrival: shapes, then where and how they touch."""
     if pool.shape_a[x] != pool.shape_a[y]:
         return pool.shape_a[x] < pool.shape_a[y]
     if pool.shape_b[x] != pool.shape_b[y]:
         return pool.shape_b[x] < pool.shape_b[y]
     if (pool.spin_of[x] >= 0) != (pool.spin_of[y] >= 0):
         return pool.spin_of[x] < 0
-    p = pool.point_a[x]
-    q = pool.point_a[y]
-    for i in range(3):
-        if p[i] != q[i]:
-            return p[i] < q[i]
-    return pool.phi0[x] < pool.phi0[y]
+    order = compare(pool.point_a[x], pool.point_a[y])
+    if order == 0:
+        order = compare(pool.point_b[x], pool.point_b[y])
+    if order == 0:
+        order = compare(pool.normal[x], pool.normal[y])
+    if order == 0:
+        return pool.phi0[x] < pool.phi0[y]
+    return order < 0
 
 
 @wp.func
@@ -228,7 +245,7 @@ def delassus_weight(problem: Problem, pool: ContactPool, slot: int, base: int):
 def body_weight(tree: Tree, bodies: Bodies, m: Motion, link: int, point: wp.vec3d):
     """Mean over three directions of 1/m + (r x e)^T I^-1 (r x e) of one body [1/kg]."""
     w = wp.float64(0.0)
-    if link >= 0:
+    if link >= 0 and bodies.mass[tree.link_body[link]] > 0.0:
         body = tree.link_body[link]
         R = wp.quat_to_matrix(m.rotation[link])
         inverse = R * wp.inverse(to_mat33d(bodies.inertia[body])) * wp.transpose(R)
@@ -247,6 +264,8 @@ def effective_weight(
     if law.body_inertia_weight == 1:
         w = body_weight(tree, bodies, m, pool.link_a[slot], pool.point_a[slot])
         w += body_weight(tree, bodies, m, pool.link_b[slot], pool.point_b[slot])
+    if w <= wp.float64(0.0):
+        w = wp.float64(1.0)
     return w
 
 
@@ -261,10 +280,9 @@ def regularize_contact(pool: ContactPool, law: ContactLaw, slot: int, w: wp.floa
     normal.d = pool.dissipation[slot]
     normal.dt = dt
     if k == RIGID:
-        # Hunt & Crossley's law has no bound of its own, and needs no dissipation where the step resolves no bounce.
+        # Hunt & Crossley's law has no bound of its own, and its friction reads the depth, which must stay measurable.
         beta = law.rigid_beta
-        normal.k = FOUR_PI_SQUARED / (beta * beta * dt * dt * w)
-        normal.d = wp.float64(0.0)
+        normal.k = wp.min(FOUR_PI_SQUARED / (beta * beta * dt * dt), RIGID_FREQUENCY * RIGID_FREQUENCY) / w
     normal.fe0 = -normal.k * pool.phi0[slot]
     pool.R_t[slot] = law.sigma * w
     pool.R_n[slot] = regularization(dt, k, tau, w, beta)
@@ -274,6 +292,11 @@ def regularize_contact(pool: ContactPool, law: ContactLaw, slot: int, w: wp.floa
     if law.hunt_crossley == 1:
         pool.n0[slot] = dt * wp.max(normal.fe0, zero) * wp.max(wp.float64(1.0) - normal.d * vn0, zero)
     pool.slip_scale[slot] = wp.max(law.stiction_tolerance, pool.mu[slot] * pool.R_t[slot] * pool.n0[slot])
+    if pool.support[slot] == 0:
+        # The two bodies move as one: there is nothing to decide, and no force to find.
+        pool.v_hat[slot] = -NEVER
+        normal.fe0 = -NEVER
+        pool.n0[slot] = zero
     pool.normal_law[slot] = normal
 
 

@@ -198,8 +198,8 @@ def override_material(rows: ContactRows, i: int, pair: Material):
     """Per-contact stiffness and damping replace the pair's, per-contact friction multiplies it, where given."""
     if rows.stiffness.shape[0] > 0 and rows.stiffness[i] > 0.0:
         pair.stiffness = wp.float64(rows.stiffness[i])
-        if rows.damping.shape[0] > 0 and rows.damping[i] > 0.0:
-            pair.relaxation_time = wp.float64(rows.damping[i]) / pair.stiffness
+    if rows.damping.shape[0] > 0 and rows.damping[i] > 0.0 and pair.stiffness > wp.float64(0.0):
+        pair.relaxation_time = wp.float64(rows.damping[i]) / pair.stiffness
     if rows.friction.shape[0] > 0 and rows.friction[i] > 0.0:
         pair.mu = pair.mu * wp.float64(rows.friction[i])
     return pair
@@ -303,7 +303,12 @@ def collect_one(
         store(pool, slot, i, a, b, pair, law, n, phi0)
         pool.bias[slot] = pool.bias[slot] + belt
         pool.spin_of[slot] = -1
-    if slot >= 0 and law.spin_friction == 1 and phi0 <= wp.float64(0.0) and pair.mu_torsional + pair.mu_rolling > wp.float64(0.0):
+    if (
+        slot >= 0
+        and law.spin_friction == 1
+        and phi0 <= wp.float64(0.0)
+        and pair.mu_torsional + pair.mu_rolling > wp.float64(0.0)
+    ):
         spin = claim_slot(pool, group, s0, s1)
         if spin >= 0:
             store(pool, spin, i, a, b, pair, law, n, phi0)

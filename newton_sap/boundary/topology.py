@@ -251,7 +251,7 @@ def _contact_stride(trees, groups, tree_link_start, paths) -> int:
         deepest.setdefault(groups[tree], []).append(longest)
         # Two links of one tree share at least their root's dofs.
         shared = len(tree_paths[0])
-        stride = max(stride, longest, 2 * (longest - shared))
+        stride = max(stride, longest, 2 * longest - shared)
     for lengths in deepest.values():
         stride = max(stride, sum(sorted(lengths)[-2:]))
     return max(stride, 1)
