@@ -21,6 +21,7 @@ from newton_sap.reference_convex import (
     HuntCrossley,
     Row,
     Solution,
+    Spin,
     clamped_linear,
     friction_cone,
     lagged,
@@ -30,6 +31,7 @@ from newton_sap.reference_convex import (
     near_rigid,
     regularization,
     similar,
+    spin_friction,
 )
 from newton_sap.reference_multibody import (
     BALL,
@@ -52,6 +54,7 @@ __all__ = [
     "ReferenceSolver",
     "Row",
     "Solution",
+    "Spin",
     "clamped_linear",
     "friction_cone",
     "lagged",
@@ -65,6 +68,7 @@ __all__ = [
     "quat_mul",
     "regularization",
     "similar",
+    "spin_friction",
 ]
 
 NO_DRIVE, DRIVE_POSITION, DRIVE_VELOCITY, DRIVE_POSITION_VELOCITY, DRIVE_EFFORT = range(5)  # newton.JointTargetMode
@@ -74,6 +78,8 @@ UNSET_KE, UNSET_KD = 2500.0, 100.0
 """Stiffness [N/m] and damping [N s/m] of a Newton shape that nobody gave any."""
 RIGID = 1.0e30
 """Stiffness [N/m] beyond what any step resolves."""
+RIGID_FREQUENCY = 1000.0
+"""Stiffest Hunt & Crossley contact of unset materials, as sqrt(k w) [rad/s]."""
 NO_VELOCITY_LIMIT = 1.0e6
 """A velocity bound this large means "none"; it is Newton's default."""
 
@@ -94,6 +100,9 @@ class ReferenceResult:
     """Per contact of the problem: ``index`` in Newton's arrays, ``bodies``, ``points`` (2, 3) and their mean
     ``point`` [m], ``normal``, ``phi0`` [m], ``v_n`` [m/s], ``w``, ``R_n``, ``R_t`` [1/kg], ``v_hat`` [m/s], ``mu``,
     and ``gamma_W``, the world impulse [N s] on the body of shape 1."""
+    spins: list[dict[str, Any]]
+    """Per contact with spin friction: ``index``, ``bodies``, ``bounds`` [N m s] and ``gamma_W``, the angular impulse on
+    the body of shape 1."""
     rows: list[dict[str, Any]]
     """Per scalar row: ``kind``, ``dof``, ``sign``, ``v_hat``, ``R``, ``lo``, ``hi``, ``gamma``."""
     joint_q: np.ndarray
@@ -164,7 +173,8 @@ class ReferenceSolver(Multibody):
             v_star=v_star,
             v=v,
             A=A,
-            gamma=[_describe_contact(c, v) for c in touching],
+            gamma=[_describe_contact(c, v) for c in touching if isinstance(c, Contact)],
+            spins=[_describe_spin(c, v) for c in touching if isinstance(c, Spin)],
             rows=[{**vars(row), "gamma": row.law(row.sign * v[row.dof])[1]} for row in rows],
             joint_q=q_new,
             joint_qd=qd_new,
@@ -311,14 +321,32 @@ class ReferenceSolver(Multibody):
             # What gravity gives a body in two steps is rest, not an impact.
             self._bounce(row, materials.restitution(*shapes), v_n0, 2.0 * dt * np.linalg.norm(m.gravity[0]), dt)
             rows.append(row)
+            spin_mu = materials.spin_friction(*shapes)
+            if options.spin_friction and phi0 <= 0.0 and max(spin_mu) > 0.0:
+                spin = self._spin(m, kin, v0, row, spin_mu)
+                rows += [spin] if spin.J.any() else []
         return rows
+
+    def _spin(self, m, kin, v0, contact, mu):
+        """Return the term that resists the relative spin of two touching bodies."""
+        jacobians = [kin.jacobian(b, x)[0] for b, x in zip(contact.bodies, contact.points, strict=True)]
+        J = jacobians[1] - jacobians[0]
+        bias = J[:, ~m.unknown] @ v0[~m.unknown]
+        for sign, b in zip((-1.0, 1.0), contact.bodies, strict=True):
+            if b >= 0 and b not in m.child:
+                bias = bias + sign * kin.omega[b]
+        J[:, ~m.unknown] = 0.0
+        bounds = mu[0] * contact.n0, mu[1] * contact.n0
+        return Spin(contact.index, contact.bodies, contact.n, J, bias, *bounds, self.options.stiction_tolerance)
 
     def _make_hunt_crossley(self, row, k, d, v_n0, dt):
         """Give a contact what the lagged and similar models need."""
-        if k == RIGID:  # the laws have no bound of their own
-            k, d = 1.0 / (dt * dt * near_rigid(self.options.near_rigid_joint, row.w)), 0.0
+        if k == RIGID:  # the laws have no bound of their own, and lagged friction needs a depth to be measured
+            k = min(1.0 / (dt * dt * near_rigid(self.options.near_rigid_joint, row.w)), RIGID_FREQUENCY**2 / row.w)
         row.model, row.normal = self.options.contact_model, HuntCrossley(-k * row.phi0, k, d, dt)
         row.n0 = dt * max(row.normal.fe0, 0.0) * max(1.0 - d * v_n0, 0.0)
+        if row.model == "sap":
+            row.n0 = max((row.v_hat - v_n0) / row.R_n, 0.0)
         row.slip_scale = max(self.options.stiction_tolerance, row.mu * row.R_t * row.n0)
 
     def _bounce(self, row, e, v_n0, resting, dt):
@@ -354,7 +382,7 @@ class ReferenceSolver(Multibody):
         for dofs, term in terms:
             trees, group_contacts, group_rows = groups.setdefault(merged[world[int(tree[dofs[0]])]], (set(), [], []))
             trees.update(int(tree[k]) for k in dofs)
-            (group_contacts if isinstance(term, Contact) else group_rows).append(term)
+            (group_rows if isinstance(term, Row) else group_contacts).append(term)
         for _, (trees, group_contacts, group_rows) in sorted(groups.items()):
             dofs = np.flatnonzero(m.unknown & np.isin(tree, sorted(trees)))
             yield ConvexProblem(A[np.ix_(dofs, dofs)], v_star[dofs], group_contacts, group_rows, dofs)
@@ -369,6 +397,7 @@ class Materials:
         self.tau = np.divide(kd, self.k, out=np.zeros_like(kd), where=self.k > 0.0)
         self.unset = (self.k == UNSET_KE) & (kd == UNSET_KD) & (options.unset_materials == "rigid")
         self.e = model.shape_material_restitution.numpy().astype(float)
+        self.spin = [getattr(model, f"shape_material_mu_{n}").numpy().astype(float) for n in ("torsional", "rolling")]
         self.d = np.full(len(self.k), options.hunt_crossley_dissipation)
         own = getattr(getattr(model, "sap", None), "hunt_crossley_dissipation", None)
         if own is not None:
@@ -397,6 +426,10 @@ class Materials:
         """Return the coefficient of restitution of a pair [-]."""
         return 0.5 * (self.e[a] + self.e[b])
 
+    def spin_friction(self, a, b):
+        """Return the coefficients of torsional and rolling friction of a pair [m]."""
+        return tuple(0.5 * (mu[a] + mu[b]) for mu in self.spin)
+
     def dissipation(self, a, b):
         """Return Hunt & Crossley's dissipation of a pair [s/m]; the softer body, which deforms more, counts more."""
         total = self.k[a] + self.k[b]
@@ -424,3 +457,9 @@ def _describe_contact(contact, v):
         "v_n": float(contact.n @ vc),
         "gamma_W": contact.law(vc)[1],
     }
+
+
+def _describe_spin(spin, v):
+    bounds = spin.torsional, spin.rolling
+    gamma = spin.law(spin.J @ v + spin.bias)[1]
+    return {"index": spin.index, "bodies": spin.bodies, "bounds": bounds, "gamma_W": gamma}

@@ -135,6 +135,27 @@ def similar(vc, n, normal, mu, slip_scale):
     return -normal.potential(z), impulse * direction, bend - normal.slope(z) * np.outer(direction, direction)
 
 
+def spin_friction(w, n, torsional, rolling, scale):
+    """Evaluate torsional and rolling friction: moments against the spin about the normal and across it.
+
+    Args:
+        w: Spin of body B relative to A, world frame, shape (3,) [rad/s].
+        n: Unit normal from A to B, world frame, shape (3,).
+        torsional: Largest angular impulse about the normal [N m s], >= 0.
+        rolling: Largest angular impulse across the normal [N m s], >= 0.
+        scale: Spin below which the moments are regularised [rad/s], > 0.
+
+    Returns:
+        ``(cost, gamma, G)`` as :func:`friction_cone`, with ``gamma`` the angular impulse on B.
+    """
+    w_n, roll, t, tangent_plane = _slip(w, n, scale)
+    twist = math.sqrt(w_n * w_n + scale * scale)
+    s = w_n / twist
+    cost = torsional * (twist - scale) + rolling * (roll - scale)
+    G = torsional / twist * (1.0 - s * s) * np.outer(n, n) + rolling / roll * (tangent_plane - np.outer(t, t))
+    return cost, -torsional * s * n - rolling * t, G
+
+
 def clamped_linear(vc, v_hat, R, lo, hi):
     """Evaluate a scalar row whose impulse ``(v_hat - vc) / R`` is clamped to ``[lo, hi]``.
 
@@ -217,6 +238,30 @@ class Contact:
 
 
 @dataclass
+class Spin:
+    """Torsional and rolling friction of one contact: the spin of shape 1's body relative to shape 0's, world axes."""
+
+    index: int
+    """Row in Newton's contact arrays."""
+    bodies: tuple[int, int]
+    n: np.ndarray
+    J: np.ndarray
+    """Map from the unknown velocities to the relative spin, shape (3, dofs)."""
+    bias: np.ndarray
+    """Part of the spin from prescribed bodies, shape (3,) [rad/s]."""
+    torsional: float
+    """Largest angular impulse about the normal [N m s]."""
+    rolling: float
+    """Largest angular impulse across the normal [N m s]."""
+    scale: float
+    """Spin below which the moments are regularised [rad/s]."""
+
+    def law(self, w):
+        """Cost, impulse and Hessian at the relative spin ``w``."""
+        return spin_friction(w, self.n, self.torsional, self.rolling, self.scale)
+
+
+@dataclass
 class Row:
     """One scalar row: ``sign * v[dof]`` under :func:`clamped_linear`; ``kind`` is "limit", "drive", "friction" or "velocity"."""
 
@@ -241,7 +286,7 @@ class ConvexProblem:
     Args:
         A: Linearised dynamics matrix of the subset, symmetric positive definite, shape (n, n).
         v_star: Free-motion velocities of the subset, shape (n,).
-        contacts: Contacts that act on the subset.
+        contacts: Contacts and their spin friction that act on the subset.
         rows: Scalar rows that act on the subset.
         dofs: Global index of each of the n unknowns, shape (n,).
     """
