@@ -8,6 +8,7 @@ from .constraints.couplers import build_coupling, mark_coupling
 from .constraints.drives import Targets
 from .constraints.hunt_crossley import NormalLaw
 from .constraints.joint_rows import JointLaw, link_rows
+from .minimizer.inner_loops import row_times
 from .minimizer.lanes import sync
 from .minimizer.objective import contact_velocity
 from .multibody.spatial import angular, to_mat33d, to_vec3d, velocity_at
@@ -431,12 +432,7 @@ def start_from_v0(m: Motion, problem: Problem, base: int, i: int):
     """excess = A (v0 - v_star) and momentum = A v0 for one unknown."""
     u = base + i
     block = problem.block[u]
-    excess = wp.float64(0.0)
-    momentum = wp.float64(0.0)
-    for j in range(problem.block_end[u] - block):
-        a = m.A[problem.A_row[u] + j]
-        v = problem.v[base + block + j]
-        excess += a * (v - problem.v_star[base + block + j])
-        momentum += a * v
-    problem.excess[u] = excess
+    size = problem.block_end[u] - block
+    momentum = row_times(m.A, problem.A_row[u], problem.v, base + block, size)
+    problem.excess[u] = momentum - row_times(m.A, problem.A_row[u], problem.v_star, base + block, size)
     problem.momentum[u] = momentum

@@ -99,7 +99,8 @@ class ReferenceResult:
     gamma: list[dict[str, Any]]
     """Per contact of the problem: ``index`` in Newton's arrays, ``bodies``, ``points`` (2, 3) and their mean
     ``point`` [m], ``normal``, ``phi0`` [m], ``v_n`` [m/s], ``w``, ``R_n``, ``R_t`` [1/kg], ``v_hat`` [m/s], ``mu``,
-    and ``gamma_W``, the world impulse [N s] on the body of shape 1."""
+    ``n0``, the normal impulse [N s] at the start of the step, and ``gamma_W``, the world impulse [N s] on the body of
+    shape 1."""
     spins: list[dict[str, Any]]
     """Per contact with spin friction: ``index``, ``bodies``, ``bounds`` [N m s] and ``gamma_W``, the angular impulse on
     the body of shape 1."""
@@ -449,7 +450,7 @@ def _body_weight(m, kin, body, point):
 
 def _describe_contact(contact, v):
     vc = contact.J @ v + contact.bias
-    names = ("index", "bodies", "points", "phi0", "w", "R_n", "R_t", "v_hat", "mu")
+    names = ("index", "bodies", "points", "phi0", "w", "R_n", "R_t", "v_hat", "mu", "n0")
     return {
         **{name: getattr(contact, name) for name in names},
         "normal": contact.n,

@@ -6,6 +6,7 @@ import warp as wp
 
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
 from .cholesky import skyline_functions
+from .inner_loops import hessian_functions, row_times
 from .lanes import sync
 from .objective import Range
 
@@ -17,6 +18,8 @@ def newton_direction(real):
     """Return the device function that computes ``dv`` and ``dp = A dv`` with a Hessian of scalar type ``real``."""
     factor_skyline, solve_skyline = skyline_functions(real)
 
+    add_block, fill_row = hessian_functions(real)
+
     @wp.func
     def fill_rows(
         A: wp.array[wp.float64], H: wp.array[real], start: wp.int64, rows: RowPool, problem: Problem, at: Range
@@ -24,16 +27,10 @@ def newton_direction(real):
         """H = A + diag(rows) inside the skyline."""
         for i in range(at.lane, at.unknowns, at.lanes):
             u = at.base + i
-            line = start + wp.int64(i) * wp.int64(at.unknowns)
-            block = problem.block[u]
-            for j in range(problem.first[u], block):
-                H[line + wp.int64(j)] = real(0.0)
-            for j in range(block, i + 1):
-                H[line + wp.int64(j)] = real(A[problem.A_row[u] + j - block])
             diagonal = wp.float64(0.0)
             for r in range(problem.row_start[u], problem.row_end[u]):
                 diagonal += rows.G[r]
-            H[line + wp.int64(i)] += real(diagonal)
+            fill_row(H, start, at.unknowns, i, problem.first[u], problem.block[u], A, problem.A_row[u], diagonal)
 
     @wp.func
     def add_contacts(H: wp.array[real], start: wp.int64, pool: ContactPool, at: Range):
@@ -43,15 +40,7 @@ def newton_direction(real):
             G = pool.G[slot]
             if wp.trace(G) > wp.float64(0.0):
                 first = slot * pool.stride
-                count = pool.support[slot]
-                for b in range(count):
-                    column = pool.unknown[first + b]
-                    GJ = G * pool.J[first + b]
-                    for a in range(at.lane, count, at.lanes):
-                        row = pool.unknown[first + a]
-                        if row >= column:
-                            entry = start + wp.int64(row) * wp.int64(at.unknowns) + wp.int64(column)
-                            H[entry] += real(wp.dot(pool.J[first + a], GJ))
+                add_block(H, start, at.unknowns, pool.J, pool.unknown, first, pool.support[slot], G, at.lane, at.lanes)
                 sync()
 
     @wp.func
@@ -89,10 +78,8 @@ def newton_direction(real):
         for i in range(at.lane, at.unknowns, at.lanes):
             u = at.base + i
             block = problem.block[u]
-            dp = wp.float64(0.0)
-            for j in range(problem.block_end[u] - block):
-                dp += A[problem.A_row[u] + j] * problem.dv[at.base + block + j]
-            problem.dp[u] = dp
+            size = problem.block_end[u] - block
+            problem.dp[u] = row_times(A, problem.A_row[u], problem.dv, at.base + block, size)
         sync()
 
     return direction

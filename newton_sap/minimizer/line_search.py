@@ -133,12 +133,13 @@ def line_search(evaluate_contact):
         return here
 
     @wp.func
-    def find_root(pools: Pools, at: Range, line: Slope, slope0: wp.float64, guess: wp.float64, tol: Tolerances):
-        """Root of f(alpha) = l'(alpha) / -l'(0) on [0, ALPHA_MAX]: Newton, bisected where it is slow or leaves the bracket."""
+    def find_root(pools: Pools, at: Range, line: Slope, slope0: wp.float64, tol: Tolerances):
+        """Root of f(alpha) = l'(alpha) / -l'(0): Newton from the full step, bisected where it is slow or leaves the
+        bracket. The full step itself is the root wherever the cost is quadratic between here and there."""
         step = Step()
         low = wp.float64(0.0)
         high = wp.float64(ALPHA_MAX)
-        step.alpha = guess
+        step.alpha = wp.float64(1.0)
         step.status = 1
         last = ALPHA_MAX
         before_last = ALPHA_MAX
@@ -151,18 +152,20 @@ def line_search(evaluate_contact):
                 low = step.alpha
             else:
                 high = step.alpha
-            if wp.abs(f) < tol.line_search:
+            if wp.abs(f) < tol.line_search or low == ALPHA_MAX:
                 step.status = 0
             else:
                 change = -f / df
                 target = step.alpha + change
-                if wp.float64(2.0) * wp.abs(f) > wp.abs(before_last * df) or target <= low or target >= high:
+                if low == wp.float64(1.0) and high == ALPHA_MAX and target >= high:
+                    target = ALPHA_MAX
+                elif wp.float64(2.0) * wp.abs(f) > wp.abs(before_last * df) or target <= low or target >= high:
                     target = wp.float64(0.5) * (low + high)
-                    change = target - step.alpha
+                change = target - step.alpha
                 before_last = last
                 last = change
                 step.alpha = target
-                if wp.abs(change) < tol.line_search * guess:
+                if wp.abs(change) < tol.line_search:
                     step.status = 0
         return step
 
@@ -177,18 +180,9 @@ def line_search(evaluate_contact):
             if not wp.abs(slope0) <= roundoff:
                 step.status = 2
             return step
-        prepare_line(pools, problem, at)
-        line = quadratic_part(problem, at)
-        step.evaluations = 1
-        end = slope_at(pools, at, line, ALPHA_MAX)
-        if end.first <= wp.float64(0.0):
-            step.alpha = ALPHA_MAX
-            return step
         if -slope0 < roundoff:
             return step
-        guess = wp.min(-slope0 / end.second, ALPHA_MAX)
-        step = find_root(pools, at, line, slope0, guess, tol)
-        step.evaluations += 1
-        return step
+        prepare_line(pools, problem, at)
+        return find_root(pools, at, quadratic_part(problem, at), slope0, tol)
 
     return search

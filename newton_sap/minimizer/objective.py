@@ -6,6 +6,7 @@ import warp as wp
 
 from ..constraints.clamped_linear import clamped_linear
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
+from .inner_loops import add_transposed, jacobian_times
 from .lanes import sync, total
 
 wp.set_module_options({"enable_backward": False})
@@ -39,11 +40,7 @@ class Value:
 @wp.func
 def contact_velocity(pool: ContactPool, x: wp.array[wp.float64], slot: int, base: int):
     """J x of one contact."""
-    total_velocity = wp.vec3d()
-    first = slot * pool.stride
-    for s in range(first, first + pool.support[slot]):
-        total_velocity += pool.J[s] * x[base + pool.unknown[s]]
-    return total_velocity
+    return jacobian_times(pool.J, pool.unknown, slot * pool.stride, pool.support[slot], x, base)
 
 
 @wp.func
@@ -73,11 +70,12 @@ def sum_impulses(pools: Pools, problem: Problem, at: Range):
     sync()
     for c in range(at.contacts):
         slot = pools.contacts.order[at.contact_start + c]
-        gamma = pools.contacts.gamma[slot]
         first = slot * pools.contacts.stride
-        for s in range(at.lane, pools.contacts.support[slot], at.lanes):
-            u = at.base + pools.contacts.unknown[first + s]
-            problem.impulse[u] = problem.impulse[u] + wp.dot(pools.contacts.J[first + s], gamma)
+        count = pools.contacts.support[slot]
+        gamma = pools.contacts.gamma[slot]
+        add_transposed(
+            pools.contacts.J, pools.contacts.unknown, first, count, gamma, problem.impulse, at.base, at.lane, at.lanes
+        )
         sync()
     for r in range(at.coupler_start, at.coupler_start + at.couplers):
         first = r * pools.couplers.stride

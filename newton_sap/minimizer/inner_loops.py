@@ -1,0 +1,128 @@
+"""Products with constraint Jacobians and mass-matrix rows: the inner loops of the minimiser.
+
+Written in C so that the compiler sees plain pointers, two to four times faster on a CPU than indexed arrays; the same
+text serves CUDA, where the lanes of a block share the entries of one constraint.
+"""
+
+from functools import cache
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.func_native("""
+    const double* j = (const double*)(J.data + first);
+    const int* u = unknown.data + first;
+    const double* v = x.data + base;
+    double a = 0, b = 0, c = 0;
+    for (int s = 0; s < count; ++s) {
+        const double r = v[u[s]];
+        a += j[3 * s] * r; b += j[3 * s + 1] * r; c += j[3 * s + 2] * r;
+    }
+    return wp::vec_t<3, double>(a, b, c);
+""")
+def jacobian_times(
+    J: wp.array[wp.vec3d], unknown: wp.array[wp.int32], first: int, count: int, x: wp.array[wp.float64], base: int
+) -> wp.vec3d:
+    """J x of one contact."""
+    ...
+
+
+@wp.func_native("""
+    const double* j = (const double*)(J.data + first);
+    const int* u = unknown.data + first;
+    double* out = sum.data + base;
+    const double a = gamma[0], b = gamma[1], c = gamma[2];
+    for (int s = lane; s < count; s += lanes)
+        out[u[s]] += j[3 * s] * a + j[3 * s + 1] * b + j[3 * s + 2] * c;
+""")
+def add_transposed(
+    J: wp.array[wp.vec3d],
+    unknown: wp.array[wp.int32],
+    first: int,
+    count: int,
+    gamma: wp.vec3d,
+    sum: wp.array[wp.float64],
+    base: int,
+    lane: int,
+    lanes: int,
+):
+    """sum += J^T gamma of one contact; each lane owns some of its unknowns."""
+    ...
+
+
+@wp.func_native("""
+    const double* a = A.data + start;
+    const double* b = x.data + from_;
+    double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    int k = 0;
+    for (; k + 3 < count; k += 4) {
+        s0 += a[k] * b[k]; s1 += a[k + 1] * b[k + 1]; s2 += a[k + 2] * b[k + 2]; s3 += a[k + 3] * b[k + 3];
+    }
+    for (; k < count; ++k) s0 += a[k] * b[k];
+    return (s0 + s1) + (s2 + s3);
+""")
+def row_times(A: wp.array[wp.float64], start: int, x: wp.array[wp.float64], from_: int, count: int) -> wp.float64:
+    """One row of a mass-matrix block times a vector."""
+    ...
+
+
+_ADD_BLOCK = """
+    const double* j = (const double*)(J.data + first);
+    const int* u = unknown.data + first;
+    {real}* h = H.data + start;
+    for (int b = 0; b < count; ++b) {{
+        const double x = j[3 * b], y = j[3 * b + 1], z = j[3 * b + 2];
+        const double g0 = G.data[0][0] * x + G.data[0][1] * y + G.data[0][2] * z;
+        const double g1 = G.data[1][0] * x + G.data[1][1] * y + G.data[1][2] * z;
+        const double g2 = G.data[2][0] * x + G.data[2][1] * y + G.data[2][2] * z;
+        const int column = u[b];
+        for (int a = lane; a < count; a += lanes)
+            if (u[a] >= column)
+                h[(long long)u[a] * n + column] += ({real})(g0 * j[3 * a] + g1 * j[3 * a + 1] + g2 * j[3 * a + 2]);
+    }}
+"""
+
+_FILL_ROW = """
+    {real}* h = H.data + start + (long long)row * n;
+    const double* a = A.data + entry;
+    for (int k = first; k < block; ++k) h[k] = 0;
+    for (int k = block; k <= row; ++k) h[k] = ({real})a[k - block];
+    h[row] += ({real})diagonal;
+"""
+
+
+@cache
+def hessian_functions(real):
+    """Return (add_block, fill_row) for a Hessian of Warp scalar type ``real``."""
+    name = "double" if real is wp.float64 else "float"
+
+    @wp.func_native(_ADD_BLOCK.format(real=name))
+    def add_block(
+        H: wp.array[real],
+        start: wp.int64,
+        n: int,
+        J: wp.array[wp.vec3d],
+        unknown: wp.array[wp.int32],
+        first: int,
+        count: int,
+        G: wp.mat33d,
+        lane: int,
+        lanes: int,
+    ): ...
+
+    @wp.func_native(_FILL_ROW.format(real=name))
+    def fill_row(
+        H: wp.array[real],
+        start: wp.int64,
+        n: int,
+        row: int,
+        first: int,
+        block: int,
+        A: wp.array[wp.float64],
+        entry: int,
+        diagonal: wp.float64,
+    ): ...
+
+    return add_block, fill_row
