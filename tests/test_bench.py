@@ -172,7 +172,7 @@ def test_runs_take_turns():
 
 def test_contact_state_is_measured():
     """A resting sphere sinks in by its weight over the stiffness, and the ground carries its weight."""
-    run = marked_run("sphere")
+    run = marked_run("sphere", steps=500)
     contacts, penetration, slip = contact_state(run)
     assert contacts == 1.0 and slip < 1e-2
     assert penetration == pytest.approx(1e3 * run.scene.weight() / 1e4, rel=1e-3)

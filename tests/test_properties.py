@@ -110,9 +110,9 @@ def test_momentum_balance(case, dt):
 @few(20)
 @given(scenes(), STEPS)
 def test_optimality_conditions_of_contacts(case, dt):
-    """Impulses lie in the friction cone, vc + R gamma - v_hat n in its dual, the two are orthogonal, friction brakes."""
-    truth = ReferenceSolver(case[0]).step(*case[1:], dt)
-    v, gammas = observe_impulses(*case, dt, **TIGHT)
+    """Under sap impulses lie in the cone, vc + R gamma - v_hat n in its dual, the two are orthogonal, friction brakes."""
+    truth = ReferenceSolver(case[0], contact_model="sap").step(*case[1:], dt)
+    v, gammas = observe_impulses(*case, dt, contact_model="sap", **TIGHT)
     for c in (c for problem, _ in truth.solutions for c in problem.contacts):
         gamma, vc = gammas[c.index], c.J @ v + c.bias
         g_n, v_n = c.n @ gamma, c.n @ vc
@@ -127,6 +127,22 @@ def test_optimality_conditions_of_contacts(case, dt):
         power = np.linalg.norm(gamma) * v_error + np.linalg.norm(rate) * g_error
         assert abs(gamma @ rate) <= 4.0 * (1.0 + c.mu) * power + 1e-12
         assert g_t @ v_t <= 4.0 * (np.linalg.norm(g_t) * v_error + np.linalg.norm(v_t) * g_error) + 1e-12
+
+
+@few(20)
+@given(scenes(), STEPS)
+def test_lagged_friction_is_bounded_and_brakes(case, dt):
+    """By default contacts only push, friction stays below mu times the impulse at the start, and opposes the slip."""
+    truth = ReferenceSolver(case[0]).step(*case[1:], dt)
+    v, gammas = observe_impulses(*case, dt, **TIGHT)
+    for c in (c for problem, _ in truth.solutions for c in problem.contacts):
+        gamma, vc = gammas[c.index], c.J @ v + c.bias
+        g_n, v_n = c.n @ gamma, c.n @ vc
+        g_t, v_t = gamma - g_n * c.n, vc - v_n * c.n
+        error = 1e-6 * np.linalg.norm(gamma) + 1e-9  # observed impulses are float32
+        assert g_n >= -error and np.linalg.norm(g_t) <= c.mu * c.n0 + error
+        assert g_t @ v_t <= -np.linalg.norm(g_t) * np.linalg.norm(v_t) * (1.0 - 1e-6) + 2.0 * error * np.linalg.norm(vc)
+        assert v_n < c.normal.release() or g_n <= error
 
 
 def totals(model, state, v):

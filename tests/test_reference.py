@@ -286,7 +286,7 @@ def test_objective_derivatives(seed):
 @pytest.mark.parametrize("preset", (None, "drake", "approx64"))
 @pytest.mark.parametrize("seed", range(8))
 def test_minimiser_converges_monotonically(seed, preset):
-    """The cost falls at every iteration and impulses end up in their cones."""
+    """The cost falls at every iteration and friction stays within its bound."""
     result = random_case(seed, preset=preset)[-1]
     for problem, solution in result.solutions:
         assert solution.converged and solution.iterations < 60
@@ -297,7 +297,8 @@ def test_minimiser_converges_monotonically(seed, preset):
     for contact in result.gamma:
         normal = contact["gamma_W"] @ contact["normal"]
         tangential = np.linalg.norm(contact["gamma_W"] - normal * contact["normal"])
-        assert normal >= 0.0 and tangential <= contact["mu"] * normal * (1 + 1e-9) + 1e-15
+        bound = contact["n0"] if preset is None else normal  # lagged or in the cone
+        assert normal >= -1e-9 and tangential <= contact["mu"] * bound * (1 + 1e-9) + 1e-12
 
 
 @pytest.mark.parametrize("seed", range(3))

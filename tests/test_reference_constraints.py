@@ -35,7 +35,7 @@ def test_creep_and_static_penetration_on_an_incline():
     gravity = (G * math.sin(theta), 0.0, -G * math.cos(theta))
     model = free_bodies(mass=mass, gravity=gravity, ke=k, kd=0.02 * k)
     state = model.state()
-    solver = ReferenceSolver(model, contact_point="witness")
+    solver = ReferenceSolver(model, contact_model="sap", contact_point="witness")
     sink = mass * G * math.cos(theta) / k
     creep = 1e-3 / math.sqrt(3.0) * dt * G * math.sin(theta)
     assert creep == pytest.approx(1.6738e-6, rel=1e-4)
@@ -55,7 +55,7 @@ def test_onset_kick():
     model = free_bodies(mass=1.0, gravity=(0.0, 0.0, -G), ke=k, kd=tau * k, mu=mu)
     state = model.state()
     set_velocity(model, state, [speed, 0, 0, 0, 0, 0])
-    solver = ReferenceSolver(model, contact_point="witness", **TIGHT)
+    solver = ReferenceSolver(model, contact_model="sap", contact_point="witness", **TIGHT)
     (contact,) = (result := solver.step(state, None, plane_contact(model, state, phi=-G / k), dt)).gamma
     Q = contact["R_n"] + mu * mu * contact["R_t"]
     expected = (G * dt * (contact["R_n"] + 1.0) + mu * speed) / (Q + 1.0 + mu * mu)
@@ -63,6 +63,21 @@ def test_onset_kick():
     assert contact["gamma_W"][2] == pytest.approx(expected, rel=1e-6)
     assert result.joint_qd[0] == pytest.approx(speed - mu * expected, rel=1e-6)
     assert contact["v_n"] == pytest.approx(expected - G * dt, rel=1e-5)
+
+
+@pytest.mark.parametrize("contact_model", ("lagged", "similar"))
+@pytest.mark.parametrize("dt", (1e-3, 0.01))
+def test_stiffness_of_unset_materials(contact_model, dt):
+    """Hunt & Crossley contacts of default materials have a period of beta dt, but at most 1000 rad/s, and keep d."""
+    model = free_bodies(mass=2.0, gravity=(0.0, 0.0, -G), ke=2500.0, kd=100.0)
+    state = model.state()
+    for beta in (0.1, 5.0):
+        solver = ReferenceSolver(model, contact_model=contact_model, contact_point="witness", near_rigid_joint=beta)
+        result = solver.step(state, None, plane_contact(model, state, phi=-1e-4), dt)
+        ((problem, _),) = result.solutions
+        (contact,) = problem.contacts
+        assert contact.normal.k == pytest.approx(min(2.0 * math.pi / (beta * dt), 1000.0) ** 2 / contact.w, rel=1e-9)
+        assert contact.normal.d == 50.0
 
 
 def test_near_rigid_bound():
@@ -128,8 +143,9 @@ def test_gap_disables_dissipation_unless_asked_for():
     set_velocity(model, state, [0, 0, -1.0, 0, 0, 0])
     dt, phi = 0.01, 0.02
     contacts = plane_contact(model, state, phi=phi)
-    (quiet,) = ReferenceSolver(model).step(state, None, contacts, dt).gamma
-    (ahead,) = ReferenceSolver(model, dissipation_ahead_of_touch=True).step(state, None, contacts, dt).gamma
+    (quiet,) = ReferenceSolver(model, contact_model="sap").step(state, None, contacts, dt).gamma
+    solver = ReferenceSolver(model, contact_model="sap", dissipation_ahead_of_touch=True)
+    (ahead,) = solver.step(state, None, contacts, dt).gamma
     assert quiet["v_hat"] == pytest.approx(-phi / dt, rel=1e-5) and not quiet["gamma_W"].any()
     assert ahead["v_hat"] == pytest.approx(-phi / (dt + 0.05), rel=1e-5) and ahead["gamma_W"][2] > 0.1
 

@@ -1,4 +1,4 @@
-"""Drake's SAP on the same scene: a ``MultibodyPlant`` with point contact, built body by body from the Newton model.
+"""Drake on the same scene, under the same contact law: a ``MultibodyPlant`` with point contact, built body by body from the Newton model.
 
 Drake keeps one contact point per pair of convex shapes: a box that stands on four corners in Newton stands on one point
 here, and a lying capsule on one instead of two. Towers fall, so scenes of boxes are left out; robots that rest on capsules
@@ -10,6 +10,7 @@ from __future__ import annotations
 import newton
 import numpy as np
 
+from ..config import SAPOptions
 from .native import LeftOut, NativeRun
 from .scenes import BenchScene, make_scene
 
@@ -89,7 +90,12 @@ def build_plant(scene: BenchScene):
     builder = DiagramBuilder()
     plant, scene_graph = AddMultibodyPlantSceneGraph(builder, time_step=scene.dt)
     plant.set_contact_model(ContactModel.kPoint)
-    plant.set_discrete_contact_approximation(DiscreteContactApproximation.kSap)
+    law = {
+        "sap": DiscreteContactApproximation.kSap,
+        "lagged": DiscreteContactApproximation.kLagged,
+        "similar": DiscreteContactApproximation.kSimilar,
+    }
+    plant.set_discrete_contact_approximation(law[SAPOptions().contact_model])
     bodies = [plant.AddRigidBody(f"body_{b}", _inertia(model, b)) for b in range(model.body_count)]
     geometries = _add_shapes(plant, model, bodies)
     joints = _add_joints(plant, model, bodies)
@@ -131,7 +137,12 @@ def _add_shapes(plant, model, bodies):
             continue
         material = ProximityProperties()
         # Drake puts stiffnesses in series and adds relaxation times; Newton takes the mean of both.
-        AddContactMaterial(point_stiffness=2.0 * ke[s], friction=CoulombFriction(mu[s], mu[s]), properties=material)
+        AddContactMaterial(
+            dissipation=SAPOptions().hunt_crossley_dissipation,
+            point_stiffness=2.0 * ke[s],
+            friction=CoulombFriction(mu[s], mu[s]),
+            properties=material,
+        )
         material.AddProperty("material", "relaxation_time", 0.5 * kd[s] / ke[s])
         body = plant.world_body() if owner[s] < 0 else bodies[owner[s]]
         geometry = _geometry(model, s)
