@@ -11,13 +11,13 @@ import warp as wp
 wp.set_module_options({"enable_backward": False})
 
 _DOT = """
-    {real} s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-    int k = from;
-    for (; k + 3 < j; k += 4) {{
-        s0 += Li[k] * Lj[k]; s1 += Li[k + 1] * Lj[k + 1]; s2 += Li[k + 2] * Lj[k + 2]; s3 += Li[k + 3] * Lj[k + 3];
+    {real} dot = 0;
+    {{
+#if !defined(__CUDA_ARCH__)
+#pragma clang fp contract(fast) reassociate(on)
+#endif
+        for (int k = from; k < j; ++k) dot += Li[k] * Lj[k];
     }}
-    for (; k < j; ++k) s0 += Li[k] * Lj[k];
-    const {real} dot = (s0 + s1) + (s2 + s3);
 """
 
 _FACTOR_BLOCK = (
