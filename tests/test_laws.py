@@ -15,9 +15,10 @@ from newton_sap.constraints.friction_cone import SOFT_NORM, friction_cone
 from newton_sap.constraints.hunt_crossley import NormalLaw
 from newton_sap.constraints.lagged import lagged
 from newton_sap.constraints.similar import similar
+from newton_sap.constraints.spin_friction import spin_friction
 
 SOFT = float(SOFT_NORM.val if hasattr(SOFT_NORM, "val") else SOFT_NORM)
-LAWS = ("sap", "lagged", "similar")
+LAWS = ("sap", "lagged", "similar", "spin")
 STEP = 1.0e-6
 """Of the central differences."""
 
@@ -73,6 +74,19 @@ def similar_kernel(
 
 
 @wp.kernel
+def spin_kernel(
+    w: wp.array[wp.vec3d], n: wp.array[wp.vec3d], p: wp.array2d[wp.float64], cost: wp.array[wp.float64],
+    gamma: wp.array[wp.vec3d], G: wp.array[wp.mat33d],
+):  # fmt: skip
+    """Torsional and rolling friction with parameters (torsional bound, rolling bound, slip scale)."""
+    i = wp.tid()
+    response = spin_friction(w[i], n[i], p[i, 0], p[i, 1], p[i, 2])
+    cost[i] = response.cost
+    gamma[i] = response.gamma
+    G[i] = response.G
+
+
+@wp.kernel
 def row_kernel(
     vc: wp.array[wp.float64], p: wp.array2d[wp.float64], cost: wp.array[wp.float64], gamma: wp.array[wp.float64],
     G: wp.array[wp.float64],
@@ -92,7 +106,7 @@ def regularization_kernel(p: wp.array2d[wp.float64], R: wp.array[wp.float64]):
     R[i] = regularization(p[i, 0], p[i, 1], p[i, 2], p[i, 3], p[i, 4])
 
 
-KERNELS = {"sap": cone_kernel, "lagged": lagged_kernel, "similar": similar_kernel}
+KERNELS = {"sap": cone_kernel, "lagged": lagged_kernel, "similar": similar_kernel, "spin": spin_kernel}
 
 
 def evaluate(law, vc, n, p):
@@ -153,8 +167,19 @@ def hunt_crossley_samples(seed=0, count=240):
     return vc, n, np.column_stack([fe0, k, d, np.full(count, dt), mu, n0, 10.0 ** rng.uniform(-2, -0.5, count)])
 
 
+def spin_samples(seed=0, count=240):
+    """Samples of torsional and rolling friction: spins far below and above the scale, in all directions."""
+    rng = np.random.default_rng(seed)
+    n = frames(rng, count)[:, 2]
+    scale = 10.0 ** rng.uniform(-2.0, -0.5, count)
+    w = rng.normal(size=(count, 3)) * (scale * 10.0 ** rng.uniform(-1.0, 1.5, count))[:, None]
+    return w, n, np.column_stack([rng.choice([0.0, 0.3, 1.0], count), rng.choice([0.0, 0.2, 2.0], count), scale])
+
+
 def samples(law, seed=0):
     """Velocities, normals and parameters of one law."""
+    if law == "spin":
+        return spin_samples(seed)
     return cone_samples(seed)[:3] if law == "sap" else hunt_crossley_samples(seed)
 
 
@@ -215,6 +240,8 @@ def test_law_equals_the_reference(law):
     for i in range(len(vc)):
         if law == "sap":
             expected = reference.friction_cone(vc[i], n[i], *p[i])
+        elif law == "spin":
+            expected = reference.spin_friction(vc[i], n[i], *p[i])
         else:
             normal, (mu, n0, slip_scale) = reference.HuntCrossley(*p[i, :4]), p[i, 4:]
             bound = (mu, n0) if law == "lagged" else (mu,)
@@ -302,6 +329,20 @@ def test_hunt_crossley_bounds_friction():
         bound = p[:, 4] * (p[:, 5] if law == "lagged" else normal)
         np.testing.assert_array_less(tangential, bound + 1e-12 * (1.0 + bound))
         assert normal.min() > -1e-12 and normal.max() > 0.0
+
+
+def test_spin_friction_is_bounded_and_brakes():
+    """Moments stay below their bounds, reach them in fast spins, and take energy."""
+    w, n, p = spin_samples(seed=12)
+    _, gamma, _ = evaluate("spin", w, n, p)
+    w_n, twist = np.sum(w * n, axis=1), np.sum(gamma * n, axis=1)
+    w_t, roll = w - w_n[:, None] * n, gamma - twist[:, None] * n
+    for spin, moment, bound in ((np.abs(w_n), np.abs(twist), p[:, 0]), (*np.linalg.norm([w_t, roll], axis=2), p[:, 1])):
+        np.testing.assert_array_less(moment, bound + 1e-15)
+        fast = spin > 8.0 * p[:, 2]
+        assert fast.sum() > 20
+        np.testing.assert_allclose(moment[fast], bound[fast], rtol=0.01, atol=1e-12)
+    assert np.max(w_n * twist) <= 1e-14 and np.max(np.sum(w_t * roll, axis=1)) <= 1e-14
 
 
 ROW_BOUNDS = ((0.0, 1e300), (-0.4, 0.4), (-1e300, 1e300), (-1.0, 0.2))

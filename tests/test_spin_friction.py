@@ -1,0 +1,164 @@
+"""Torsional and rolling friction of balls: how fast they slow down, what holds them, and what leaves them alone."""
+
+from __future__ import annotations
+
+import math
+
+import newton
+import numpy as np
+import pytest
+import warp as wp
+
+from newton_sap import SolverSAP
+
+G = 9.81
+RADIUS = 0.1
+MASS = 2.0
+STIFFNESS = 1.0e5
+INERTIA = 0.4 * MASS * RADIUS**2
+LAWS = ("sap", "lagged", "similar")
+
+
+class Balls:
+    """Homogeneous balls that rest side by side on the ground; gravity slopes towards +x by ``incline`` [rad]."""
+
+    def __init__(self, torsional=0.0, rolling=0.0, count=1, incline=0.0, mu=0.8, v=(), dt=2e-3, **options):
+        builder = newton.ModelBuilder(gravity=(G * math.sin(incline), 0.0, -G * math.cos(incline)))
+        config = newton.ModelBuilder.ShapeConfig(
+            ke=STIFFNESS, kd=0.005 * STIFFNESS, mu=mu, mu_torsional=torsional, mu_rolling=rolling, density=0.0
+        )
+        depth = MASS * G * math.cos(incline) / STIFFNESS
+        for i in range(count):
+            at = wp.transform(wp.vec3(0.0, 3.0 * RADIUS * i, RADIUS - depth), wp.quat_identity())
+            body = builder.add_body(xform=at, mass=MASS, inertia=wp.diag(wp.vec3(INERTIA)), lock_inertia=True)
+            builder.add_shape_sphere(body, radius=RADIUS, cfg=config)
+        builder.add_ground_plane(cfg=config)
+        self.model, self.dt = builder.finalize(), dt
+        self.solver = SolverSAP(self.model, **{"spin_friction": True, **options})
+        self.state = self.model.state()
+        if len(v):
+            self.state.joint_qd.assign(np.asarray(v, np.float32).ravel())
+        self.pipeline = newton.CollisionPipeline(self.model)
+        self.contacts = self.pipeline.contacts()
+
+    def run(self, steps):
+        """Step and return the balls themselves."""
+        for _ in range(steps):
+            self.pipeline.collide(self.state, self.contacts)
+            self.solver.step(self.state, self.state, None, self.contacts, self.dt)
+        assert self.solver.report().healthy, str(self.solver.report())
+        return self
+
+    @property
+    def v(self):
+        """Velocity of the first ball, linear first."""
+        return self.state.joint_qd.numpy()[:6].astype(float)
+
+
+def rolling_at(speed):
+    """Velocity of a ball that rolls along x."""
+    return [speed, 0.0, 0.0, 0.0, speed / RADIUS, 0.0]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("rolling", [2.0e-3, 1.0e-2])
+def test_rolling_ball_slows_down(law, rolling):
+    """A homogeneous ball that rolls loses (mu_r / r) g / 1.4 per second and keeps rolling."""
+    balls, steps = Balls(rolling=rolling, v=rolling_at(1.0), contact_model=law), 200
+    balls.run(steps)
+    assert 1.0 - balls.v[0] == pytest.approx(rolling / RADIUS * G / 1.4 * steps * balls.dt, rel=0.01)
+    assert balls.v[4] * RADIUS == pytest.approx(balls.v[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_rolling_ball_comes_to_rest(law):
+    """Once it stands, the ball stays."""
+    rolling, speed = 1.0e-2, 0.3
+    balls = Balls(rolling=rolling, v=rolling_at(speed), contact_model=law)
+    balls.run(round(1.2 * speed / (rolling / RADIUS * G / 1.4) / balls.dt))
+    assert abs(balls.v[0]) < 1e-5
+    path = speed**2 / (2.0 * rolling / RADIUS * G / 1.4)
+    assert balls.state.body_q.numpy()[0, 0] == pytest.approx(path, rel=0.02)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_spinning_ball_slows_down(law):
+    """A ball that spins about the vertical loses mu_t m g / I per second, stops, and stays where it is."""
+    torsional, steps, spin = 1.0e-2, 100, 12.0
+    balls = Balls(torsional=torsional, v=[0, 0, 0, 0, 0, spin], contact_model=law)
+    balls.run(steps)
+    rate = torsional * MASS * G / INERTIA
+    assert spin - balls.v[5] == pytest.approx(rate * steps * balls.dt, rel=0.01)
+    balls.run(round(1.1 * spin / rate / balls.dt))
+    assert abs(balls.v[5]) < 1e-4
+    np.testing.assert_allclose(balls.v[:5], 0.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_rolling_friction_holds_on_a_slope(law):
+    """A ball stays as long as tan(theta) < mu_r / r, and above it accelerates by the difference over 1.4."""
+    rolling, steps = 1.0e-2, 200
+    held = Balls(rolling=rolling, incline=math.atan(0.8 * rolling / RADIUS), contact_model=law).run(steps)
+    assert 0.0 < held.v[0] < 1e-4
+    theta = math.atan(2.0 * rolling / RADIUS)
+    free = Balls(rolling=rolling, incline=theta, contact_model=law).run(steps)
+    expected = G * (math.sin(theta) - rolling / RADIUS * math.cos(theta)) / 1.4
+    assert free.v[0] == pytest.approx(expected * steps * free.dt, rel=0.01)
+
+
+def test_coefficients_act_on_their_own_axis():
+    """Rolling friction leaves a spin about the normal alone, torsional friction leaves rolling alone."""
+    spinning = Balls(rolling=1e-2, v=[0, 0, 0, 0, 0, 5.0]).run(100)
+    assert spinning.v[5] == pytest.approx(5.0, rel=1e-4)
+    rolling = Balls(torsional=1e-2, v=rolling_at(1.0)).run(100)
+    assert rolling.v[0] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_off_by_default():
+    """Newton's default shapes carry both coefficients; without the option nothing resists a spin."""
+    config = newton.ModelBuilder.ShapeConfig()
+    assert config.mu_torsional > 0.0 and config.mu_rolling > 0.0
+    balls = Balls(torsional=0.1, rolling=0.1, v=[1.0, 0, 0, 0, 1.0 / RADIUS, 5.0], spin_friction=None).run(100)
+    np.testing.assert_allclose(balls.v[[0, 5]], [1.0, 5.0], rtol=1e-3)
+
+
+def test_option_without_coefficients_changes_no_bit():
+    """With the option on, contacts whose coefficients are zero act as before."""
+    ends = [Balls(v=[1.0, 0, 0, 0, 3.0, 5.0], spin_friction=on).run(20).state for on in (False, True)]
+    np.testing.assert_array_equal(*(end.joint_qd.numpy() for end in ends))
+
+
+def test_every_ball_has_its_own_contact():
+    """Several balls slow down alike, each by its own contact, and every contact has room for its spin."""
+    spins = [3.0, -4.0, 6.0]
+    balls = Balls(torsional=1e-2, count=3, v=[[0, 0, 0, 0, 0, spin] for spin in spins]).run(50)
+    after = balls.state.joint_qd.numpy().reshape(3, 6)[:, 5]
+    lost = 1e-2 * MASS * G / INERTIA * 50 * balls.dt
+    np.testing.assert_allclose(after, np.array(spins) - lost * np.sign(spins), rtol=0.01)
+    assert balls.solver.report().contacts_dropped == 0
+
+
+def test_balls_that_touch_conserve_angular_momentum():
+    """What torsional friction takes from one ball it gives to the other."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    config = newton.ModelBuilder.ShapeConfig(ke=1e4, kd=0.0, mu=0.5, mu_torsional=0.02, mu_rolling=0.02, density=0.0)
+    for x in (0.0, 1.98 * RADIUS):
+        at = wp.transform(wp.vec3(x, 0.0, 1.0), wp.quat_identity())
+        body = builder.add_body(xform=at, mass=MASS, inertia=wp.diag(wp.vec3(INERTIA)), lock_inertia=True)
+        builder.add_shape_sphere(body, radius=RADIUS, cfg=config)
+    model = builder.finalize()
+    solver, state = SolverSAP(model, spin_friction=True), model.state()
+    state.joint_qd.assign(np.array([0.5, 0, 0, 8.0, 3.0, 0, -0.5, 0, 0, -2.0, 0, 1.0], np.float32))
+    pipeline = newton.CollisionPipeline(model)
+    contacts = pipeline.contacts()
+
+    def momentum():
+        x, v = state.body_q.numpy()[:, :3].astype(float), state.joint_qd.numpy().reshape(2, 6).astype(float)
+        return (MASS * np.cross(x, v[:, :3]) + INERTIA * v[:, 3:]).sum(axis=0)
+
+    before, twist = momentum(), state.joint_qd.numpy()[3]
+    for _ in range(20):
+        pipeline.collide(state, contacts)
+        solver.step(state, state, None, contacts, 1e-3)
+    assert abs(state.joint_qd.numpy()[3] - twist) > 0.1
+    np.testing.assert_allclose(momentum(), before, atol=1e-6)
