@@ -1,0 +1,86 @@
+"""A model, its solver and a state that steps with fresh contacts: what most behaviour tests need."""
+
+from __future__ import annotations
+
+import newton
+import numpy as np
+import warp as wp
+
+from newton_sap import SolverSAP
+
+G = 9.81
+IDENTITY = wp.transform_identity()
+
+
+def put(array, values):
+    """Assign NumPy values to the leading entries of a Warp array."""
+    whole = array.numpy()
+    values = np.asarray(values, np.float32).ravel()
+    whole.reshape(-1)[: len(values)] = values
+    array.assign(whole)
+
+
+def link(builder, mass=1.0, inertia=0.1, **kwargs):
+    """Add a link with a diagonal inertia."""
+    diagonal = [float(x) for x in np.broadcast_to(inertia, 3)]
+    return builder.add_link(mass=mass, inertia=wp.diag(wp.vec3(*diagonal)), lock_inertia=True, **kwargs)
+
+
+def weightless():
+    """A builder without gravity."""
+    return newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+
+
+def material(stiffness=1.0e5, damping=100.0, friction=0.5, gap=0.0, **kwargs):
+    """A shape without mass of its own."""
+    return newton.ModelBuilder.ShapeConfig(
+        ke=stiffness, kd=damping, mu=friction, density=0.0, gap=gap, margin=0.0, **kwargs
+    )
+
+
+class Rig:
+    """``q`` and ``v`` are the joint coordinates of the present state; ``control`` and ``model`` may be changed freely."""
+
+    def __init__(self, builder, dt, q=None, v=None, force=None, pipeline=None, **options):
+        self.model = builder.finalize() if isinstance(builder, newton.ModelBuilder) else builder
+        self.dt = dt
+        self.solver = SolverSAP(self.model, **options)
+        self.state, self.next, self.control = self.model.state(), self.model.state(), self.model.control()
+        for array, values in ((self.state.joint_q, q), (self.state.joint_qd, v), (self.control.joint_f, force)):
+            if values is not None:
+                put(array, values)
+        newton.eval_fk(self.model, self.state.joint_q, self.state.joint_qd, self.state)
+        self.pipeline = pipeline(self.model) if pipeline else None
+        if self.pipeline is None and self.model.shape_count:
+            self.pipeline = newton.CollisionPipeline(self.model)
+        self.contacts = self.pipeline.contacts() if self.pipeline else None
+
+    def run(self, steps=1):
+        """Step and return the rig itself."""
+        for _ in range(steps):
+            if self.pipeline:
+                self.pipeline.collide(self.state, self.contacts, dt=self.dt)
+            self.solver.step(self.state, self.next, self.control, self.contacts, self.dt)
+            self.state, self.next = self.next, self.state
+        return self
+
+    def push(self, wrenches):
+        """Apply world wrenches at the bodies' COMs in every step from now on."""
+        for state in (self.state, self.next):
+            put(state.body_f, wrenches)
+
+    @property
+    def q(self):
+        return self.state.joint_q.numpy().astype(float)
+
+    @property
+    def v(self):
+        return self.state.joint_qd.numpy().astype(float)
+
+    @property
+    def body_q(self):
+        return self.state.body_q.numpy().astype(float)
+
+    @property
+    def body_qd(self):
+        return self.state.body_qd.numpy().astype(float)
