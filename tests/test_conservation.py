@@ -1,0 +1,250 @@
+"""What a closed system keeps: momentum through contacts and couplings, the path of its COM, its energy.
+
+Momentum is measured twice: within one step in float64, where it must balance to round-off, and over many steps in
+Newton's float32 states.
+"""
+
+import math
+
+import newton
+import numpy as np
+import pytest
+import warp as wp
+from rig import G, Rig, link, material, put, weightless
+from scipy.spatial.transform import Rotation
+
+MASSES = np.array([1.0, 2.5])
+MOMENTS = np.array([0.015625, 0.046875])  # exact in float32
+RELATIVE = 1.0e-6
+
+
+def two_free_bodies(tie, dt=0.002, **options):
+    """Two floating bodies of spherical inertia, whose spin needs no gyroscopic term, thrown against each other."""
+    builder = weightless()
+    for mass, moment in zip(MASSES, MOMENTS, strict=True):
+        link(builder, float(mass), float(moment))
+    for body in range(2):
+        builder.add_articulation([builder.add_joint_free(body)])
+    tie(builder)
+    rig = Rig(builder, dt, **options)
+    poses = [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], [0.12, 0.04, 0.01, *Rotation.from_rotvec([0.1, 0.2, -0.3]).as_quat()]]
+    put(rig.state.joint_q, poses)
+    put(rig.state.joint_qd, [2.0, 0.1, 0.0, 0.5, 5.0, 0.3, -1.0, 0.3, 0.2, -0.4, 0.2, 1.0])
+    newton.eval_fk(rig.model, rig.state.joint_q, rig.state.joint_qd, rig.state)
+    return rig
+
+
+def momentum(position, velocity):
+    """Linear and angular momentum about the origin, from COM positions and ``(v, w)`` rows."""
+    linear = MASSES[:, None] * velocity[:, :3]
+    angular = np.cross(position, linear) + MOMENTS[:, None] * velocity[:, 3:]
+    return np.concatenate([linear.sum(0), angular.sum(0)])
+
+
+def scale(velocity):
+    """How much momentum the two bodies have each, which the sum may cancel."""
+    return (MASSES * np.linalg.norm(velocity[:, :3], axis=1)).sum()
+
+
+def loop(add):
+    """A tie by a loop-closing joint with frames off the COMs."""
+    frames = dict(
+        parent_xform=wp.transform((0.05, 0.02, 0.0), wp.quat_rpy(0.1, -0.2, 0.3)),
+        child_xform=wp.transform((-0.07, -0.02, 0.0), wp.quat_rpy(-0.2, 0.1, 0.0)),
+    )
+    return lambda builder: add(builder, **frames)
+
+
+def touch(builder):
+    """A tie by contact with friction."""
+    for body in range(2):
+        builder.add_shape_sphere(body, radius=0.05, cfg=material(1e5, 100.0, 0.5))
+
+
+Axis = newton.ModelBuilder.JointDofConfig
+TIES = {
+    "contact": touch,
+    "ball": loop(lambda b, **k: b.add_joint_ball(0, 1, **k)),
+    "weld": loop(lambda b, **k: b.add_joint_fixed(0, 1, **k)),
+    "revolute": loop(lambda b, **k: b.add_joint_revolute(0, 1, axis=(0.0, 0.6, 0.8), **k)),
+    "prismatic": loop(lambda b, **k: b.add_joint_prismatic(0, 1, axis=(0.0, 0.6, 0.8), **k)),
+    "universal": loop(
+        lambda b, **k: b.add_joint_d6(0, 1, angular_axes=[Axis(axis=newton.Axis.X), Axis(axis=newton.Axis.Y)], **k)
+    ),
+    "distance": loop(lambda b, **k: b.add_joint_distance(0, 1, min_distance=0.02, max_distance=0.05, **k)),
+}
+
+
+@pytest.mark.parametrize("tie", TIES)
+def test_tie_keeps_momentum(tie):
+    """Contacts and loop joints exchange momentum between two bodies, linear and angular, and make none."""
+    rig = two_free_bodies(TIES[tie], dt=0.001)
+    start = momentum(rig.body_q[:, :3], rig.body_qd)
+    size, exchanged, worst = scale(rig.body_qd), 0.0, 0.0
+    for _ in range(60):
+        position = rig.body_q[:, :3]
+        rig.run(1)
+        inside = rig.solver.inspect()
+        before, after = (v[:12].reshape(2, 6)[:, [3, 4, 5, 0, 1, 2]] for v in (inside.v0, inside.v))
+        exchanged += MASSES[0] * np.linalg.norm(after[0] - before[0])
+        worst = max(worst, np.abs(momentum(position, after) - momentum(position, before)).max())
+    assert exchanged > 0.1 * size
+    assert worst < 1e-11 * size  # one step, in float64
+    end = momentum(rig.body_q[:, :3], rig.body_qd)
+    assert np.abs(end - start).max() < RELATIVE * size  # sixty steps, in float32 states
+
+
+@pytest.mark.parametrize("law", ["lagged", "similar"])
+def test_other_contact_laws_keep_momentum(law):
+    """The other contact laws act along one line as well."""
+    rig = two_free_bodies(touch, dt=0.001, contact_model=law)
+    start, size = momentum(rig.body_q[:, :3], rig.body_qd), scale(rig.body_qd)
+    end = momentum(rig.run(60).body_q[:, :3], rig.body_qd)
+    assert np.abs(end - start).max() < RELATIVE * size
+
+
+def test_tree_keeps_momentum():
+    """A floating chain of driven and rubbing joints drives itself nowhere."""
+    builder = weightless()
+    bodies = [link(builder, 1.0 + i, 0.03, com=wp.vec3(0.02, 0.0, 0.1)) for i in range(4)]
+    joints = [builder.add_joint_free(bodies[0])]
+    for parent, child, axis in zip(bodies, bodies[1:], ((1, 0, 0), (0, 1, 0), (0, 0.6, 0.8)), strict=False):
+        at = wp.transform((0.0, 0.0, 0.2), wp.quat_identity())
+        drive = dict(target_ke=8.0, target_kd=0.5, target_q=0.8, friction=0.02, limit_lower=-0.5, limit_upper=0.5)
+        joints.append(builder.add_joint_revolute(parent, child, axis=axis, parent_xform=at, **drive))
+    builder.add_articulation(joints)
+    errors = []
+    for dt in (0.002, 0.001):
+        rig = Rig(builder, dt, v=[0.1, 0.2, -0.1, 0.3, -0.2, 0.4, 0, 0, 0])
+        start = chain_momentum(rig)
+        rig.run(round(0.4 / dt))
+        drift = np.abs(chain_momentum(rig) - start)
+        errors.append(drift.max())
+    # Joint coordinates turn about moving axes: first order in the step.
+    assert errors[0] < 5e-3
+    assert errors[1] < 0.6 * errors[0]
+
+
+def chain_momentum(rig):
+    """Linear and angular momentum about the origin, from body states."""
+    model = rig.model
+    mass, com, inertia = (getattr(model, f"body_{n}").numpy().astype(float) for n in ("mass", "com", "inertia"))
+    total = np.zeros(6)
+    for i, (pose, twist) in enumerate(zip(rig.body_q, rig.body_qd, strict=True)):
+        R = Rotation.from_quat(pose[3:])
+        linear = mass[i] * twist[:3]
+        spin = R.apply(inertia[i] @ R.inv().apply(twist[3:]))
+        total += np.concatenate([linear, np.cross(pose[:3] + R.apply(com[i]), linear) + spin])
+    return total
+
+
+# Free flight
+
+COM = np.array([0.2, -0.1, 0.15])
+MOMENT = (0.5, 0.4, 0.2)
+
+
+def stone(dt, velocity, spin, **options):
+    """A spinning body with its COM off its origin and three different moments."""
+    builder = weightless()
+    body = link(builder, 2.0, MOMENT, com=wp.vec3(*COM))
+    builder.add_articulation([builder.add_joint_free(body)])
+    return Rig(builder, dt, q=[*-COM, 0, 0, 0, 1], v=[*velocity, *spin], **options)
+
+
+def com_of(rig):
+    return rig.q[:3] + Rotation.from_quat(rig.q[3:]).apply(COM)
+
+
+@pytest.mark.parametrize(("update", "low", "high"), [("symplectic", 0.0, 3e-6), ("sap_euler", 0.01, 0.2)])
+def test_com_of_a_spinning_body_flies_straight(update, low, high):
+    """The COM leaves its line by round-off (under 3 um in 2 m); first-order Euler about the origin by centimetres."""
+    dt, steps, velocity = 0.005, 400, np.array([1.0, 0.5, -0.2])
+    # sap_euler reads the same public velocity: that of the COM.
+    rig = stone(dt, velocity, (1.0, 6.0, 2.0), position_update=update).run(steps)
+    error = np.linalg.norm(com_of(rig) - velocity * dt * steps)
+    assert low <= error <= high
+
+
+def energy_and_momentum(rig):
+    R = Rotation.from_quat(rig.q[3:])
+    L = np.array(MOMENT) * R.inv().apply(rig.v[3:])
+    return 0.5 * (2.0 * rig.v[:3] @ rig.v[:3] + (L**2 / MOMENT).sum()), R.apply(L)
+
+
+def test_energy_of_free_flight_is_bounded():
+    """Torque-free tumbling neither gains nor loses much: energy and angular momentum err by the order of the step."""
+    worst = []
+    for dt in (0.004, 0.002):
+        rig = stone(dt, (0.3, 0, 0), (0.5, 3.0, 0.5))
+        energy, spin = energy_and_momentum(rig)
+        errors = []
+        for _ in range(round(2.0 / dt / 20)):
+            e, s = energy_and_momentum(rig.run(20))
+            errors.append([abs(e / energy - 1.0), np.linalg.norm(s - spin) / np.linalg.norm(spin)])
+        worst.append(np.max(errors, axis=0))
+    assert (worst[0] < 0.05).all()
+    assert (worst[1] < 0.6 * worst[0]).all()
+
+
+def test_pendulum_keeps_its_energy():
+    """An undamped pendulum swings for twenty periods without losing or gaining two percent of its energy."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    rod = link(builder, 1.0, 0.02, com=wp.vec3(0.0, 0.0, -0.4))
+    builder.add_articulation([builder.add_joint_revolute(-1, rod, axis=newton.Axis.Y)])
+    rig = Rig(builder, 0.005, q=[1.0])
+    inertia = 0.02 + 0.4**2
+    period = 2 * math.pi * math.sqrt(inertia / (G * 0.4))
+    energies = []
+    for _ in range(round(20 * period / 0.05)):
+        rig.run(10)
+        energies.append(0.5 * inertia * rig.v[0] ** 2 - G * 0.4 * math.cos(rig.q[0]))
+    swing = G * 0.4 * (1 - math.cos(1.0))
+    assert np.abs(np.array(energies) + G * 0.4 * math.cos(1.0)).max() < 0.02 * swing
+
+
+# A closed loop over a long time
+
+CRANK, COUPLER, ROCKER, GROUND = 0.2, 0.5, 0.4, 0.5
+
+
+def test_four_bar_stays_closed():
+    """Over ten seconds a driven four-bar opens by less than the near-rigid bound of its load and its own curvature.
+
+    A step leaves ``dt^2 sum(L w^2) / 2`` by the curvature of the links' paths, and half of all opening closes in each
+    step; the load ``f`` of the closing joint opens it by ``2 dt^2 beta^2 w f / (4 pi^2)``.
+    """
+    dt, beta, rate = 0.002, 0.1, 2.0 * math.pi
+    builder = weightless()
+    bodies = [link(builder, 1.0, 0.02, com=wp.vec3(0.5 * length, 0, 0)) for length in (CRANK, COUPLER, ROCKER)]
+    ends = [wp.transform((x, 0, 0), wp.quat_identity()) for x in (0.0, CRANK, COUPLER)]
+    drive = dict(target_kd=50.0, target_qd=rate, actuator_mode=newton.JointTargetMode.VELOCITY)
+    z = newton.Axis.Z
+    joints = [builder.add_joint_revolute(-1, bodies[0], axis=z, **drive)]
+    joints += [builder.add_joint_revolute(bodies[i], bodies[i + 1], axis=z, parent_xform=ends[i + 1]) for i in (0, 1)]
+    builder.add_articulation(joints)
+    ground = wp.transform((GROUND, 0, 0), wp.quat_identity())
+    builder.add_joint_revolute(-1, bodies[2], axis=z, parent_xform=ground,
+                               child_xform=wp.transform((ROCKER, 0, 0), wp.quat_identity()))  # fmt: skip
+    # Crank along x: coupler and rocker form a triangle with the remaining ground.
+    base = GROUND - CRANK
+    apex = math.acos((base**2 + COUPLER**2 - ROCKER**2) / (2 * base * COUPLER))
+    knee = math.acos((COUPLER**2 + ROCKER**2 - base**2) / (2 * COUPLER * ROCKER))
+    rig = Rig(builder, dt, q=[0.0, apex, knee - math.pi], v=[0, 0, 0], near_rigid_joint=beta)
+    turned, opening, load, curvature = rig.q[0], 0.0, 0.0, 0.0
+    with wp.ScopedCapture(device="cpu") as capture:
+        rig.run(2)
+    for i in range(round(10.0 / (2 * dt))):
+        before = rig.body_qd
+        wp.capture_launch(capture.graph)
+        after = rig.body_qd
+        tip = rig.body_q[2, :3] + Rotation.from_quat(rig.body_q[2, 3:]).apply([ROCKER, 0, 0])
+        opening = max(opening, np.linalg.norm(tip - [GROUND, 0, 0]))
+        curvature = max(curvature, after[:, 5] ** 2 @ [CRANK, COUPLER, ROCKER])
+        if i > 200:  # once the crank is up to speed
+            load = max(load, np.abs((after - before)[:, :3]).sum() / (2 * dt))
+    assert rig.q[0] - turned == pytest.approx(rate * 10.0, rel=0.05)
+    reach, inertia = 0.5, 0.02 + 0.2**2  # no joint has a longer lever, or less inertia
+    w = 3 * reach**2 / inertia
+    assert opening < dt**2 * curvature + 2 * dt**2 * beta**2 * w * load / (4 * math.pi**2)
+    assert rig.solver.report().healthy
