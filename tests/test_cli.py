@@ -29,7 +29,8 @@ ACCEPTANCE = {
     "basic_conveyor_forces": [],
     "basic_multi_solver_overlay": [],
     "robot_cartpole": ["--world-count", "2"],
-    "robot_omniwheel": ["--num-frames", "300"],
+    # Its rollers hand over in every few steps, which the lagged law answers one step late: docs/contact_laws.md.
+    "robot_omniwheel": ["--num-frames", "300", "--option", "contact_model=sap"],
     "selection_cartpole": ["--world-count", "2"],
     "selection_articulations": ["--world-count", "2"],
     "selection_materials": ["--world-count", "2"],
@@ -88,6 +89,10 @@ def test_unknown_solver_suggests_the_nearest():
         (["--solver", "featherstone", "--preset", "drake"], "no option 'preset'"),
         (["--solver", "original", "--preset", "drake"], "--preset needs a solver"),
         (["--solver", "featherstone", "--world-count", "2"], "rejects its arguments"),
+        (["--option", "contact_model"], "write name=value"),
+        (["--option", "contact_model=lag"], "did you mean 'lagged'"),
+        (["--option", "contact_modle=sap"], "'contact_modle'"),
+        (["--solver", "original", "--option", "max_iterations=3"], "--option max_iterations needs a solver"),
         (["--num-frames", "0"], "greater than or equal to 1"),
     ],
 )

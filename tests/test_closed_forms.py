@@ -395,7 +395,7 @@ def test_taut_distance_joint_is_a_pendulum():
     assert np.linalg.norm(rig.q[:3]) == pytest.approx(length, rel=1e-4)
 
 
-# Section 8.8: momentum and free flight
+# Section 8.9: momentum and free flight
 
 
 def test_free_flight_is_symplectic_euler():

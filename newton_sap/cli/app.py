@@ -52,6 +52,7 @@ def run(
     world_count: Annotated[Optional[int], typer.Option(min=1, help="Worlds, where the example has the option.")] = None,  # noqa: UP045
     device: Annotated[Optional[str], typer.Option(help="Warp device, such as cpu or cuda:0.")] = None,  # noqa: UP045
     preset: Annotated[Optional[str], typer.Option(help="Preset of the solver, such as drake.")] = None,  # noqa: UP045
+    option: Annotated[Optional[list[str]], typer.Option(help="Keyword of the solver, as name=value.")] = None,  # noqa: UP045
     test: Annotated[bool, typer.Option("--test", help="Apply the example's own checks.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show compilation and tracebacks.")] = False,
     output: Annotated[Optional[Path], typer.Option(help="Write the result as JSON.")] = None,  # noqa: UP045
@@ -72,6 +73,7 @@ def run(
             world_count=world_count,
             device=device,
             preset=preset,
+            option=option or [],
             test=test,
             verbose=verbose,
             output=output,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -16,7 +14,7 @@ from .. import registry
 from ..bench import SCENES, Settings, bench, report
 from ..bench.session import NATIVE
 from ..bench.timing import Region
-from .drive import UsageError
+from .drive import UsageError, solver_options
 
 _WIDTH = 190
 """Columns to print where the output is no terminal."""
@@ -52,7 +50,7 @@ def bench_command(
         worlds=_counts(worlds),
         modes=modes or ("eager", "captured"),
         device=device,
-        options=_options(preset, options),
+        options=solver_options(preset, options),
         repeats=repeats,
         region=Region(seconds=seconds, steps=200 if seconds >= 0.5 else 10, at_most=3.0 * seconds),
         profile=profile,
@@ -119,16 +117,3 @@ def _counts(text: str) -> tuple[int, ...]:
     if not counts or min(counts) < 1:
         raise UsageError(f"--worlds {text!r}: give positive numbers with commas, such as 1,16,128")
     return counts
-
-
-def _options(preset: str | None, entries: list[str]) -> dict[str, Any]:
-    options: dict[str, Any] = {} if preset is None else {"preset": preset}
-    for entry in entries:
-        name, equals, value = entry.partition("=")
-        if not equals or not name.isidentifier():
-            raise UsageError(f"--option {entry!r}: write name=value")
-        try:
-            options[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            options[name] = value
-    return options

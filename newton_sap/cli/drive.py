@@ -5,6 +5,7 @@ The example runs exactly as ``python -m newton.examples`` would run it; only the
 
 from __future__ import annotations
 
+import ast
 import inspect
 import runpy
 import sys
@@ -91,9 +92,9 @@ def solver_class(name: str, options: Mapping[str, Any]) -> type | None:
     """Return the class to run with, None for the example's own; :class:`UsageError` if it is unknown or unsuited."""
     if name == ORIGINAL:
         if options:
-            raise UsageError(
-                f"--{next(iter(options))} needs a solver in place of the example's own: name one with --solver"
-            )
+            name = next(iter(options))
+            given = "--preset" if name == "preset" else f"--option {name}"
+            raise UsageError(f"{given} needs a solver in place of the example's own: name one with --solver")
         return None
     try:
         found = registry.get_solver(name)
@@ -104,8 +105,22 @@ def solver_class(name: str, options: Mapping[str, Any]) -> type | None:
     accepted = inspect.signature(found).parameters
     for option in options:
         if option not in accepted:
-            raise UsageError(f"{found.__name__} has no option {option!r}; leave --{option} out")
+            raise UsageError(f"{found.__name__} has no option {option!r}; leave it out")
     return found
+
+
+def solver_options(preset: str | None, entries: list[str]) -> dict[str, Any]:
+    """Return the solver's keywords that a command line gives as a preset and as ``name=value`` entries."""
+    options: dict[str, Any] = {} if preset is None else {"preset": preset}
+    for entry in entries:
+        name, equals, value = entry.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"--option {entry!r}: write name=value")
+        try:
+            options[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            options[name] = value
+    return options
 
 
 def run_example(

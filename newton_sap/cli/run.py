@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from .drive import RunResult, UsageError, example_module, run_example, solver_class
+from .drive import RunResult, UsageError, example_module, run_example, solver_class, solver_options
 
 VIEWERS = ("null", "gl", "viser", "usd", "rerun")
 
@@ -38,6 +38,7 @@ def run_command(
     world_count: int | None,
     device: str | None,
     preset: str | None,
+    option: list[str],
     test: bool,
     verbose: bool,
     output: Path | None,
@@ -46,7 +47,7 @@ def run_command(
     """Run the example, print the report and return the exit code."""
     if viewer not in VIEWERS:
         raise UsageError(f"viewer {viewer!r} is unknown (accepted: {', '.join(VIEWERS)})")
-    options = {} if preset is None else {"preset": preset}
+    options = solver_options(preset, option)
     _check_names(name, solver, options)
     arguments = ["--viewer", viewer, "--num-frames", str(num_frames)]
     arguments += [] if world_count is None else ["--world-count", str(world_count)]
@@ -66,14 +67,17 @@ def run_command(
 
 
 def _check_names(name: str, solver: str, options: dict) -> None:
-    """Refuse a wrong name or preset before anything is compiled."""
-    from .. import PRESETS
+    """Refuse a wrong name, preset or option before anything is compiled."""
+    from ..config import resolve_options
 
     example_module(name)
     solver_class(solver, options)
-    preset = options.get("preset")
-    if preset is not None and solver == "sap" and preset not in PRESETS:
-        raise UsageError(f"preset {preset!r} is unknown (accepted: {', '.join(PRESETS)})")
+    if solver == "sap":
+        keywords = {key: value for key, value in options.items() if key != "preset"}
+        try:
+            resolve_options(options.get("preset"), keywords)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
 
 
 @contextmanager
