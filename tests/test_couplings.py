@@ -537,3 +537,15 @@ def test_equality_of_a_tendon_is_refused():
     builder.add_custom_values(**{"mujoco:equality_constraint_type": 3})
     with pytest.raises(NotImplementedError, match="equality constraint 0 has type 3"):
         Rig(builder, 0.01)
+
+
+def test_inspection_works_with_loop_joints():
+    """The float64 look inside finds its dofs also where a loop joint's stand between those of the trees."""
+    builder = weightless()
+    one, two, three = link(builder), link(builder), link(builder)
+    builder.add_articulation([builder.add_joint_free(one)])
+    builder.add_articulation([builder.add_joint_free(two)])
+    builder.add_joint_ball(one, two)
+    builder.add_articulation([builder.add_joint_free(three)])
+    rig = Rig(builder, 0.01, v=[*np.zeros(15), 1, 2, 3, 4, 5, 6]).run(1)
+    np.testing.assert_allclose(rig.solver.inspect().v[-6:], [4, 5, 6, 1, 2, 3], atol=1e-6)
