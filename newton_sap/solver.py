@@ -387,9 +387,10 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         self.pools = Pools()
         self.pools.rows = allocate(RowPool, {"*": rows, "count": size.group_count}, device)
         self.couplings, self.pools.couplers = build_couplings(self.model, size, size.loop_joints, device)
-        self.problem = allocate(
-            Problem, {"*": size.dof_count, "count": size.group_count, "tree_start": size.tree_count}, device
-        )
+        iterative = size.dof_count if size.needs_iterations else 0
+        unknowns = {"*": size.dof_count, "count": size.group_count, "tree_start": size.tree_count}
+        unknowns |= dict.fromkeys(("cg_r", "cg_z", "cg_p", "cg_q"), iterative)
+        self.problem = allocate(Problem, unknowns, device)
         self.stats = allocate(Stats, {"*": size.group_count, "dropped": 1}, device)
         scalar = wp.float64 if self.options.precision == "float64" else wp.float32
         self.hessian = wp.zeros(size.hessian_size, dtype=scalar, device=device)

@@ -15,6 +15,9 @@ from .constraints.hunt_crossley import NormalLaw
 ROWS_PER_DOF = 6
 """Scalar rows one dof can carry: two position limits, drive, dry friction, two velocity limits."""
 
+DIRECT_DOFS = 512
+"""Largest solve group whose Hessian is formed and factored; larger ones use conjugate gradients."""
+
 COUPLER_ROWS = 6
 """Scalar rows one coupling can hold: all directions of a weld, or each coordinate of a six-dof joint."""
 
@@ -263,6 +266,10 @@ class Problem:
     impulse: wp.array[wp.float64]  # (D,) J' gamma
     dv: wp.array[wp.float64]  # (D,) search direction
     dp: wp.array[wp.float64]  # (D,) A dv
+    cg_r: wp.array[wp.float64]  # (D,) conjugate gradients: residual; empty where no group needs them
+    cg_z: wp.array[wp.float64]  # (D,) preconditioned residual
+    cg_p: wp.array[wp.float64]  # (D,) direction
+    cg_q: wp.array[wp.float64]  # (D,) H times direction
 
 
 @wp.struct

@@ -8,7 +8,7 @@ import newton
 import numpy as np
 import warp as wp
 
-from ..workspace import Tree, allocate
+from ..workspace import DIRECT_DOFS, Tree, allocate
 
 SUPPORTED_JOINTS = ("PRISMATIC", "REVOLUTE", "BALL", "FIXED", "FREE", "DISTANCE", "D6")
 
@@ -27,11 +27,16 @@ class Topology:
     block_size: int
     """Entries of all mass-matrix blocks together."""
     hessian_size: int
-    """Entries of all dense Hessians together."""
+    """Entries of all dense Hessians together; groups too large for one have none."""
     contact_stride: int
     """Most dofs that can move one contact pair."""
     loop_joints: tuple[int, ...]
     """Newton joints that close loops."""
+
+    @property
+    def needs_iterations(self) -> bool:
+        """Whether some group is too large for a factored Hessian."""
+        return bool((np.diff(self.arrays["group_dof_start"]) > DIRECT_DOFS).any())
 
     def to_device(self, device) -> Tree:
         """Return the structure as a bundle of device arrays."""
@@ -187,6 +192,7 @@ def _pack(model, trees, groups, group_world, loops) -> Topology:
     tree_of_group = np.searchsorted(groups, np.arange(group_count + 1))
     group_dof_start = tree_dof_start[tree_of_group]
     group_sizes = np.diff(group_dof_start).astype(np.int64)
+    group_sizes[group_sizes > DIRECT_DOFS] = 0  # no Hessian: conjugate gradients
     body_link = np.full(model.body_count, -1, dtype=np.int32)
     for link, (_, j, _) in enumerate(links):
         body_link[joint_child[j]] = link

@@ -68,6 +68,40 @@ def row_times(A: wp.array[wp.float64], start: int, x: wp.array[wp.float64], from
     ...
 
 
+@wp.func_native("""
+    const double* j = (const double*)(J.data + first);
+    const int* u = unknown.data + first;
+    const int* own = block.data + base;
+    double* h = P.data;
+    for (int b = 0; b < count; ++b) {
+        const double x = j[3 * b], y = j[3 * b + 1], z = j[3 * b + 2];
+        const double g0 = G.data[0][0] * x + G.data[0][1] * y + G.data[0][2] * z;
+        const double g1 = G.data[1][0] * x + G.data[1][1] * y + G.data[1][2] * z;
+        const double g2 = G.data[2][0] * x + G.data[2][1] * y + G.data[2][2] * z;
+        const int column = u[b];
+        for (int a = lane; a < count; a += lanes)
+            if (own[u[a]] == own[column])
+                h[row_start.data[base + u[a]] + column - own[column]] +=
+                    g0 * j[3 * a] + g1 * j[3 * a + 1] + g2 * j[3 * a + 2];
+    }
+""")
+def add_tree_block(
+    P: wp.array[wp.float64],
+    row_start: wp.array[wp.int32],
+    block: wp.array[wp.int32],
+    base: int,
+    J: wp.array[wp.vec3d],
+    unknown: wp.array[wp.int32],
+    first: int,
+    count: int,
+    G: wp.mat33d,
+    lane: int,
+    lanes: int,
+):
+    """P += the part of J^T G J of one contact that stays within a tree."""
+    ...
+
+
 _ADD_BLOCK = """
     const double* j = (const double*)(J.data + first);
     const int* u = unknown.data + first;

@@ -5,6 +5,7 @@ from functools import cache
 import warp as wp
 
 from ..workspace import COUPLER_ROWS, ROWS_PER_DOF, ContactPool, CouplingTable, Motion, Pools, Problem, Stats, Tree
+from .conjugate_gradient import solve_iteratively
 from .hessian import newton_direction
 from .lanes import sync, total
 from .line_search import Tolerances, line_search
@@ -148,7 +149,11 @@ def minimize_kernel(evaluate_contact, real):
                 running = int(0)
             else:
                 before = value.cost
-                direction(m.A, H, tree.group_hessian_start[g], pools, problem, at)
+                start = tree.group_hessian_start[g]
+                if tree.group_hessian_start[g + 1] > start:
+                    direction(m.A, H, start, pools, problem, at)
+                else:
+                    solve_iteratively(tree, m, pools, problem, at, g)
                 step = search(pools, problem, at, tol, value.cost)
                 evaluations += step.evaluations
                 if step.status == 2:

@@ -1,0 +1,90 @@
+"""Conjugate gradients, which large groups use, find what the factored Hessian finds."""
+
+import newton
+import numpy as np
+import pytest
+import warp as wp
+
+from newton_sap import SolverSAP
+from newton_sap.boundary import topology
+from newton_sap.scenes import box_stack, gripper_cube, quadruped
+
+TIGHT = {"optimality_rel": 1e-13, "optimality_abs": 1e-16, "cost_rel": 0.0, "cost_abs": 0.0}
+
+
+def velocities(model, dt, steps, options):
+    """Step from the model's state and return every step's velocity in float64, with the last report."""
+    solver = SolverSAP(model, **options, **TIGHT)
+    state, pipeline = model.state(), newton.CollisionPipeline(model)
+    contacts = pipeline.contacts()
+    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
+    out = []
+    for _ in range(steps):
+        pipeline.collide(state, contacts)
+        solver.step(state, state, None, contacts, dt)
+        out.append(solver.inspect().v)
+    return np.array(out), solver.report()
+
+
+@pytest.mark.parametrize("law", ["sap", "lagged"])
+@pytest.mark.parametrize("scene", [quadruped, box_stack, gripper_cube])
+def test_conjugate_gradients_equal_the_factored_hessian(scene, law, monkeypatch):
+    """With no Hessian allowed, robots, stacks and grippers move as with one."""
+    built = scene()
+    direct, _ = velocities(built.model, built.dt, 3, {"contact_model": law})
+    monkeypatch.setattr(topology, "DIRECT_DOFS", 0)
+    iterative, report = velocities(built.model, built.dt, 3, {"contact_model": law})
+    assert report.unconverged_steps.sum() == 0
+    np.testing.assert_allclose(iterative[0], direct[0], rtol=0.0, atol=1e-9)
+    np.testing.assert_allclose(iterative, direct, rtol=0.0, atol=2e-4)  # the state in between is float32
+
+
+def four_bar():
+    """A closed chain of three links under gravity."""
+    builder = newton.ModelBuilder()
+    inertia = wp.mat33(0.01, 0, 0, 0, 0.01, 0, 0, 0, 0.01)
+    links = [builder.add_link(mass=1.0, inertia=inertia) for _ in range(3)]
+    joints, parent = [], -1
+    for link in links:
+        at = wp.transform((0.0 if parent < 0 else 0.5, 0.0, 0.0), wp.quat_identity())
+        joints.append(builder.add_joint_revolute(parent, link, axis=newton.Axis.Y, parent_xform=at))
+        parent = link
+    builder.add_articulation(joints)
+    end = wp.transform((0.5, 0.0, 0.0), wp.quat_identity())
+    anchor = wp.transform((1.5, 0.0, 0.0), wp.quat_identity())
+    loop = builder.add_joint_revolute(-1, links[-1], axis=newton.Axis.Y, parent_xform=anchor, child_xform=end)
+    builder.joint_articulation[loop] = -1
+    return builder.finalize()
+
+
+@pytest.mark.filterwarnings("ignore:.*another joint.*")
+def test_closed_chains_too(monkeypatch):
+    """Loop-closing rows enter product and preconditioner."""
+    model = four_bar()
+    direct, _ = velocities(model, 0.005, 1, {})
+    monkeypatch.setattr(topology, "DIRECT_DOFS", 0)
+    iterative, report = velocities(model, 0.005, 1, {})
+    assert report.unconverged_steps.sum() == 0
+    np.testing.assert_allclose(iterative, direct, rtol=0.0, atol=1e-10)
+
+
+def test_a_large_world_needs_no_hessian():
+    """Ninety free bodies in one world: no dense Hessian is allocated, every step converges, the weight is carried."""
+    builder = newton.ModelBuilder()
+    builder.add_ground_plane()
+    for i in range(90):
+        pose = wp.transform((0.3 * (i % 10), 0.3 * (i // 10), 0.0999), wp.quat_identity())
+        builder.add_shape_sphere(builder.add_body(xform=pose), radius=0.1)
+    model = builder.finalize()
+    solver = SolverSAP(model)
+    assert solver.hessian.shape[0] == 0
+    state, pipeline = model.state(), newton.CollisionPipeline(model)
+    contacts = pipeline.contacts()
+    observables = solver.observables({solver.ObservableKind.CONTACT_F}, contacts=contacts)
+    for _ in range(30):
+        pipeline.collide(state, contacts)
+        solver.step(state, state, None, contacts, 0.005, observables=observables)
+    report = solver.report()
+    assert report.healthy and report.contacts[0] == 90
+    carried = np.abs(observables.contact_f.numpy()[:, 2]).sum()
+    assert carried == pytest.approx(model.body_mass.numpy().sum() * 9.81, rel=1e-3)
