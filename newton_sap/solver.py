@@ -381,7 +381,7 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         counts |= dict.fromkeys(("A", "factor"), size.block_size)
         self.tree = size.to_device(device)
         self.motion = allocate(Motion, counts, device)
-        small = dict.fromkeys(("mass", "moment", "inertia", "A", "factor", "r", "v_star", "v"), 0)
+        small = dict.fromkeys(("column", "bias", "mass", "moment", "inertia", "A", "factor", "r", "v_star", "v"), 0)
         self.arrived = allocate(Motion, counts | small, device)
         rows = ROWS_PER_DOF * size.dof_count
         self.pools = Pools()

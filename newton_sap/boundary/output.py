@@ -28,7 +28,7 @@ def publish_bodies(
     """Poses and COM velocities of the new joint state."""
     t = wp.tid()
     for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
-        frame = place_link(tree, joints, bodies, arrived, orders, joint_q, joint_qd, link)
+        frame = place_link(tree, joints, bodies, arrived, orders, joint_q, joint_qd, link, 0)
         body = tree.link_body[link]
         v_C = velocity_at(frame.velocity, arrived.com[link])
         body_q[body] = wp.transform(wp.vec3(frame.position), wp.quat(frame.rotation))

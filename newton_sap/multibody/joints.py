@@ -27,6 +27,7 @@ class Frame:
     rotation: wp.quatd
     velocity: wp.spatial_vectord
     bias: wp.spatial_vectord  # velocity-product acceleration gathered so far
+    records: int  # 1: columns and bias are wanted, 0: pose and velocity only
 
 
 @wp.func
@@ -43,6 +44,7 @@ def parent_anchor(frame: Frame, X_p: wp.transform):
     out.rotation = frame.rotation * to_quatd(wp.transform_get_rotation(X_p))
     out.velocity = frame.velocity
     out.bias = frame.bias
+    out.records = frame.records
     return out
 
 
@@ -50,8 +52,9 @@ def parent_anchor(frame: Frame, X_p: wp.transform):
 def add_dof(m: Motion, dof: int, column: wp.spatial_vectord, carried_by: wp.spatial_vectord, frame: Frame):
     """Record a column that moves with ``carried_by`` and let its dof act on the frame."""
     rate = m.v0[dof]
-    m.column[dof] = column
-    frame.bias = frame.bias + cross_motion(carried_by, column) * rate
+    if frame.records == 1:
+        m.column[dof] = column
+        frame.bias = frame.bias + cross_motion(carried_by, column) * rate
     frame.velocity = frame.velocity + column * rate
     return frame
 

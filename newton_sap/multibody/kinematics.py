@@ -87,17 +87,20 @@ def place_link(
     joint_q: wp.array[wp.float32],
     joint_qd: wp.array[wp.float32],
     link: int,
+    records: int,
 ):
-    """Pose, velocity, bias and columns of one link, its parent being placed; returns its frame."""
+    """Pose and velocity of one link, its parent being placed, and its columns and bias if they are wanted."""
     read_velocity(tree, joints, bodies, m, orders, joint_q, joint_qd, link)
     parent = Frame()
     parent.rotation = wp.quat_identity(dtype=wp.float64)
+    parent.records = records
     above = tree.link_parent[link]
     if above >= 0:
         parent.position = m.position[above]
         parent.rotation = m.rotation[above]
         parent.velocity = m.velocity[above]
-        parent.bias = m.bias[above]
+        if records == 1:
+            parent.bias = m.bias[above]
     com = to_vec3d(bodies.com[tree.link_body[link]])
     frame = through_joint(
         m, joints, joint_q, tree.link_joint[link], tree.link_dof_start[link], parent, com, orders.reference_is_com
@@ -105,7 +108,8 @@ def place_link(
     m.position[link] = frame.position
     m.rotation[link] = frame.rotation
     m.velocity[link] = frame.velocity
-    m.bias[link] = frame.bias
+    if records == 1:
+        m.bias[link] = frame.bias
     m.com[link] = frame.position + wp.quat_rotate(frame.rotation, com)
     return frame
 
@@ -134,7 +138,7 @@ def kinematics(
     t = wp.tid()
     lock_root(tree, bodies, m, t)
     for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
-        frame = place_link(tree, joints, bodies, m, orders, joint_q, joint_qd, link)
+        frame = place_link(tree, joints, bodies, m, orders, joint_q, joint_qd, link, 1)
         body = tree.link_body[link]
         com = m.com[link]
         mass = wp.float64(bodies.mass[body])
