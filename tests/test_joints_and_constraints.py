@@ -324,3 +324,11 @@ def test_restitution_between_two_bodies(restitution):
     one, two = rig.v[0], rig.v[6]
     assert one + 3.0 * two == pytest.approx(-1.0, abs=1e-5)
     assert two - one == pytest.approx(3.0 * restitution, abs=0.1)
+
+
+def test_ball_limits_are_not_enforced():
+    """Numbers in the limit arrays of a ball joint mean nothing, as for Newton's own solvers."""
+    limited, free = one_joint(ball(), v=[1.0, 0.5, 0.2]), one_joint(ball(), v=[1.0, 0.5, 0.2])
+    limited.model.joint_limit_lower.fill_(-0.1)
+    limited.model.joint_limit_upper.fill_(0.1)
+    np.testing.assert_array_equal(limited.run(100).q, free.run(100).q)

@@ -1,0 +1,111 @@
+"""What Newton models may contain, who simulates it, and which test shows that SolverSAP does.
+
+A row that SolverSAP does not simulate names the exception it raises, or says what happens instead. The columns of the
+other solvers describe Newton 1.8: "yes", "no", "partly", or "?" where we have not tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+YES, NO, PARTLY = "yes", "no", "partly"
+PEERS = ("MuJoCo", "Featherstone", "Kamino", "XPBD", "VBD", "Steel")
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One row of the table."""
+
+    name: str
+    sap: str
+    """YES, NO or PARTLY."""
+    test: str
+    """``module::test`` that shows it."""
+    peers: str
+    """One letter per peer: y, n, p or ?."""
+    note: str = ""
+    """A condition, or the exception and what to do instead."""
+
+    def peer(self, index: int) -> str:
+        """What a peer does."""
+        return {"y": YES, "n": NO, "p": PARTLY, "?": "?"}[self.peers[index]]
+
+
+JOINTS = "test_joints_and_constraints"
+COUPLINGS = "test_couplings"
+RUNTIME = "test_runtime_changes"
+FORMS = "test_closed_forms"
+REFERENCE = "test_against_reference"
+BAD = "test_bad_input"
+
+FEATURES: dict[str, list[Feature]] = {
+    "Joints of a tree": [
+        Feature("prismatic, revolute, ball, fixed, free, D6", YES, f"{REFERENCE}::test_each_joint_type_equals_the_reference", "yyyyyy"),
+        Feature("free joint below a moving body", YES, "test_boundary::test_descendant_free_body_flies_alone", "nypyyp"),
+        Feature("distance", YES, f"{COUPLINGS}::test_distance_joint_swings_with_the_period_of_a_pendulum", "npnynp", "minimum and maximum, in a tree or as a loop"),
+        Feature("rod (cable)", NO, f"{BAD}::test_bad_model", "nnnnyn", "`NotImplementedError`; use SolverVBD"),
+        Feature("anchor frames and axes changed at run time", YES, f"{RUNTIME}::test_joint_frames_change_at_run_time", "yyyyyy"),
+        Feature("joint switched off (`joint_enabled`) in a tree", NO, f"{BAD}::test_bad_model", "nnnyyn", "`NotImplementedError`; replace it by a free joint"),
+    ],
+    "Properties of joints": [
+        Feature("position limits", YES, f"{JOINTS}::test_limits_of_every_d6_axis", "yypyyp", "compliant by `limit_ke`, `limit_kd`"),
+        Feature("PD drive of prismatic, revolute, D6", YES, f"{JOINTS}::test_drive_of_every_mode", "yyyyyy", "end of step, or start (`drive_integration`)"),
+        Feature("PD drive of ball joints", YES, f"{JOINTS}::test_ball_drive_reaches_a_quaternion", "ynnnnn"),
+        Feature("target mode", YES, f"{JOINTS}::test_drive_of_every_mode", "ynynnn"),
+        Feature("effort limit of a drive", YES, f"{JOINTS}::test_drive_is_clamped_and_joint_force_is_not", "ynynnp", "bounds the drive alone"),
+        Feature("feed-forward `joint_f`", YES, f"{REFERENCE}::test_step_equals_the_reference", "yyyyyy"),
+        Feature("velocity limit", YES, f"{JOINTS}::test_velocity_limit_per_axis", "nnnnnp", "of each axis, also of free joints"),
+        Feature("dry friction", YES, f"{JOINTS}::test_dry_friction_per_axis", "ynynnp"),
+        Feature("viscous damping", YES, f"{FORMS}::test_joint_damping_is_implicit", "yyynny"),
+        Feature("passive spring", YES, f"{JOINTS}::test_passive_spring_acts_beside_a_drive", "yynnnn", "end of step, or start (`spring_integration`)"),
+        Feature("armature", YES, f"{JOINTS}::test_armature_adds_inertia", "yyynny"),
+        Feature("actuators (`newton.actuators`)", YES, "test_capture::test_control_is_live_between_replays", "yyyyyy", "stepped by the caller, arrive as `joint_f`"),
+    ],
+    "Couplings": [
+        Feature("mimic joint", YES, f"{COUPLINGS}::test_mimic_moves_as_one", "yynyyy", "coefficients are live"),
+        Feature("older mimic constraint", YES, f"{COUPLINGS}::test_mimic_counts_once", "ynnnny", "wins over the joint's own field"),
+        Feature("loop-closing fixed, revolute, ball", YES, f"{COUPLINGS}::test_loop_joint_moves_like_the_joint_in_the_tree", "ynyyyp", "within and across articulations and to the world"),
+        Feature("loop-closing prismatic, D6, distance", YES, f"{COUPLINGS}::test_loop_joint_moves_like_the_joint_in_the_tree", "??????"),
+        Feature("loop joint switched at run time", YES, f"{COUPLINGS}::test_loop_joint_is_switched_between_replays", "nnnyyp"),
+        Feature("limits or drive on a loop joint", NO, "test_features::test_loop_joints_with_limits_or_drives_are_refused", "??????", "`NotImplementedError`; put them on another joint of the loop"),
+        Feature("connect and weld rows", YES, f"{COUPLINGS}::test_equality_row_acts_like_the_joint", "ynnnnp", "converted rows act once"),
+        Feature("joint equality rows", YES, f"{COUPLINGS}::test_joint_equality_follows_its_polynomial", "ynnnnp", "polynomial of degree four"),
+        Feature("other equality rows (tendons)", NO, f"{COUPLINGS}::test_equality_of_a_tendon_is_refused", "ynnnnn", "`NotImplementedError`"),
+        Feature("tendons", NO, f"{BAD}::test_bad_model", "pnnyyn", "`NotImplementedError`; use SolverXPBD or SolverVBD"),
+    ],
+    "Bodies and worlds": [
+        Feature("mass, inertia, COM changed at run time", YES, f"{RUNTIME}::test_change_acts_at_the_next_step", "yyyyyy", "without notice, also in a replayed graph"),
+        Feature("external wrench `body_f`", YES, "test_boundary::test_body_wrench_acts_at_the_com", "yyyyyy"),
+        Feature("kinematic roots, toggled at run time", YES, f"{RUNTIME}::test_kinematic_flag_toggles", "yypyyy"),
+        Feature("kinematic body below another", NO, f"{BAD}::test_bad_model", "nnnnnn", "`ValueError`"),
+        Feature("gravity per world, at run time", YES, f"{RUNTIME}::test_each_world_has_its_gravity", "yyyyyy"),
+        Feature("many worlds", YES, f"{REFERENCE}::test_worlds_do_not_see_each_other", "pyyyyy"),
+        Feature("worlds of different content", YES, f"{REFERENCE}::test_assembled_worlds_equal_the_reference", "nyyyyy"),
+        Feature("moving global bodies that meet every world", YES, f"{RUNTIME}::test_global_body_meets_every_world", "?????p", "couples all worlds into one solve"),
+        Feature("body variants", YES, f"{RUNTIME}::test_body_variants", "yypyyy"),
+        Feature("particles in free flight", YES, "test_particles::test_particles_fall", "nynyyn", "Newton's own integrator; they touch nothing"),
+        Feature("springs, cloth, soft bodies, muscles", NO, "test_particles::test_connected_particles_are_refused", "nynyyn", "`NotImplementedError`; couple with SolverVBD or SolverXPBD"),
+        Feature("step recorded in a graph from its first call", YES, "test_capture::test_first_call_can_be_captured", "p?????"),
+        Feature("observables `body_qdd`, `body_parent_f`, `contact_f`", YES, f"{REFERENCE}::test_contact_forces_equal_the_reference", "yppppp", "`contact_f` with torque"),
+        Feature("gradients", NO, "test_features::test_kernels_have_no_adjoint", "nynnnn", "no exception at construction: Warp warns that a tape's gradients are wrong, they are zero"),
+    ],
+    "Contacts": [
+        Feature("contacts of `newton.CollisionPipeline`", YES, f"{REFERENCE}::test_step_equals_the_reference", "yyyyyy"),
+        Feature("friction cone without pyramids", YES, "test_properties::test_optimality_conditions_of_contacts", "yn????"),
+        Feature("stiffness, damping, friction per contact", YES, "test_reference_constraints::test_material_rules_and_overrides", "yyyyyp"),
+        Feature("contacts seen ahead (speculative)", YES, f"{RUNTIME}::test_bullet_does_not_cross_a_plate", "nn?y?n"),
+        Feature("conveyors (surface velocity)", YES, f"{RUNTIME}::test_conveyor_carries_a_box", "ny?yyy"),
+        Feature("contacts thinned per body pair", NO, "test_features::test_reduced_contacts_are_refused", "nnnnny", "`ValueError`; collide without the reduction"),
+        Feature("soft contacts with particles", NO, "test_particles::test_particles_touch_nothing", "nynyyn", "no exception: they are ignored"),
+    ],
+    "Materials": [
+        Feature("`mu`", YES, f"{FORMS}::test_friction_angle_decides", "yyyyyy"),
+        Feature("`ke`, `kd`", YES, f"{FORMS}::test_penetration_of_a_compliant_contact", "yynnyn", "N/m and N s/m; Newton's defaults mean rigid"),
+        Feature("`restitution`", YES, f"{JOINTS}::test_restitution_sets_the_rebound", "nnypny"),
+        Feature("`mu_torsional`, `mu_rolling`", PARTLY, "test_spin_friction::test_coefficients_act_on_their_own_axis", "ynpynp", "with `spin_friction=True`"),
+        Feature("`kf`, `ka`", NO, "test_features::test_kf_and_ka_change_nothing", "pynnnn", "no exception: ignored"),
+        Feature("`kh` (hydroelastic)", YES, "test_reference_constraints::test_material_rules_and_overrides", "yyyyyp", "arrives as stiffness per contact; Newton computes it on CUDA only"),
+        Feature("changed at run time", YES, f"{RUNTIME}::test_materials_change_at_run_time", "yyyyyy"),
+    ],
+}  # fmt: skip
+"""Rows by section."""
