@@ -22,7 +22,6 @@ def build_model():
     builder = newton.ModelBuilder()
     builder.rigid_gap = 0.01  # detect contacts 1 cm ahead
     builder.default_shape_cfg.ke = 5.0e4  # contact stiffness [N/m]
-    builder.default_shape_cfg.kd = 5.0e2  # contact damping [N s/m]
     slope = wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), ANGLE)
 
     builder.default_shape_cfg.mu = 0.35

@@ -21,7 +21,6 @@ def build_model():
     builder = newton.ModelBuilder()
     builder.rigid_gap = 0.01  # detect contacts 1 cm ahead
     builder.default_shape_cfg.ke = 1.0e5  # contact stiffness [N/m]
-    builder.default_shape_cfg.kd = 1.0e3  # contact damping [N s/m]
     builder.add_ground_plane()
     for i in range(COUNT):
         body = builder.add_body(xform=wp.transform((0.0, 0.0, (2 * i + 1) * HALF)), label=f"box_{i}")

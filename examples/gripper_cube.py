@@ -48,7 +48,6 @@ def build_model():
     builder = newton.ModelBuilder()
     builder.rigid_gap = 0.005  # detect contacts 5 mm ahead
     builder.default_shape_cfg.ke = 2.0e4  # contact stiffness [N/m]
-    builder.default_shape_cfg.kd = 2.0e2  # contact damping [N s/m]
     builder.default_shape_cfg.mu = 0.8
     builder.default_shape_cfg.density = 800.0
     add_gripper(builder)

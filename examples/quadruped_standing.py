@@ -20,7 +20,6 @@ def build_model():
     builder = newton.ModelBuilder()
     builder.rigid_gap = 0.01  # detect contacts 1 cm ahead
     builder.default_shape_cfg.ke = 5.0e4  # contact stiffness [N/m]
-    builder.default_shape_cfg.kd = 5.0e2  # contact damping [N s/m]
     builder.default_shape_cfg.mu = 0.8
     builder.default_joint_cfg.armature = 0.01  # rotor inertia [kg m^2]
     builder.default_joint_cfg.target_ke = 2000.0  # drive stiffness [N m/rad]

@@ -31,10 +31,18 @@ def test_preset_names_existing_options(preset):
     assert set(PRESETS[preset]) <= {field.name for field in dataclasses.fields(SAPOptions)}
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_name_their_contact_law(preset):
+    """Presets stand for solvers that use the cone, whatever the default is."""
+    assert SAPOptions().contact_model == "lagged"
+    assert PRESETS[preset]["contact_model"] == "sap"
+
+
 def test_drake_preset_is_drakes_method():
     """The preset that reproduces Drake uses its weight, contact point, materials and position update."""
     options = resolve_options("drake", {})
     assert (options.contact_weight, options.contact_point) == ("delassus", "shared")
+    assert (options.contact_model, options.stiction_tolerance) == ("sap", 1e-4)
     assert (options.material_rule, options.position_update, options.precision) == ("drake", "sap_euler", "float64")
 
 
@@ -64,6 +72,10 @@ BAD_VALUES = [
     ("stiction_tolerance", 0.0),
     ("near_rigid_contact", -0.1),
     ("near_rigid_joint", float("nan")),
+    ("near_rigid_joint", 0.0),
+    ("drive_integration", "semi"),
+    ("spring_integration", None),
+    ("spin_friction", 1),
     ("friction_regularization", 0.0),
     ("max_iterations", -1),
     ("max_iterations", 2.5),

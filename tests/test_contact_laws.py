@@ -89,6 +89,35 @@ def test_rests_at_its_weight_over_the_stiffness(law, stiffness, dissipation):
     assert abs(mass.v[2]) < 1.0e-5
 
 
+@pytest.mark.parametrize("law", ["lagged", "similar"])
+@pytest.mark.parametrize(("dt", "beta"), [(1e-3, 0.1), (1.0 / 60.0, 0.1), (0.01, 1.0)])
+def test_default_materials_rest_at_a_measurable_depth(law, dt, beta):
+    """A pair nobody gave a material is w m g / min((2 pi / (beta dt))^2, 10^6 / s^2) deep."""
+    mass = PointMass(law, dt, None, d=50.0, mass=3.0, height=0.0, near_rigid_joint=beta).run(200)
+    depth = G / math.sqrt(3.0) / min(2.0 * math.pi / (beta * dt), 1000.0) ** 2
+    assert mass.q[2] == pytest.approx(-depth, **CLOSE)
+
+
+@pytest.mark.parametrize("law", ["lagged", "similar"])
+def test_soft_contacts_settle_within_depth_times_dissipation(law):
+    """A small error of the depth x at rest decays like exp(-t / (d x))."""
+    dt, stiffness, d = 1e-3, 2.5e3, 50.0
+    depth = G / stiffness
+    mass = PointMass(law, dt, stiffness, d=d, height=-0.99 * depth).run(20)  # the spring's own oscillation dies at once
+    before = mass.q[2] + depth
+    after = mass.run(100).q[2] + depth
+    assert after / before == pytest.approx(math.exp(-100 * dt / (d * depth)), rel=0.05)
+
+
+def test_kd_is_read_by_the_cone_only():
+    """``kd`` changes an impact under sap, and no bit of it under the others."""
+    ends = {law: [PointMass(law, 1e-3, 1e4, tau, 5.0, height=1e-3, v=(0.3, 0.0, -1.0)).run(30).v for tau in (0.0, 0.1)]
+            for law in LAWS}  # fmt: skip
+    assert abs(ends["sap"][0][2] - ends["sap"][1][2]) > 0.1
+    for law in ("lagged", "similar"):
+        np.testing.assert_array_equal(*ends[law])
+
+
 @pytest.mark.parametrize("tau", [0.0, 0.1])
 def test_creep_of_the_cone(tau):
     """SAP creeps at sigma w m dt g sin(theta): in proportion to the load, at any relaxation time."""
