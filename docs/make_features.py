@@ -16,8 +16,8 @@ from features import FEATURES, PEERS  # noqa: E402
 HEADER = """# Features
 
 What a Newton model may contain and which solver simulates it. The column of SolverSAP comes from its tests: the last
-column names the one that shows the claim, in `tests/`. The other columns describe Newton 1.8, "?" where we have not tried. "no" in the column of
-SolverSAP comes with the exception that says so at construction, or with what happens instead.
+column names the one that shows the claim, in `tests/`. The other columns describe Newton 1.8, "?" where we have not tried. "no" in the
+column of SolverSAP comes with the exception that says so at construction, or with what happens instead.
 
 This file is made by `python docs/make_features.py` from `tests/features.py`.
 """

@@ -71,7 +71,7 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("connect and weld rows", YES, f"{COUPLINGS}::test_equality_row_acts_like_the_joint", "ynnnnp", "converted rows act once"),
         Feature("joint equality rows", YES, f"{COUPLINGS}::test_joint_equality_follows_its_polynomial", "ynnnnp", "polynomial of degree four"),
         Feature("other equality rows (tendons)", NO, f"{COUPLINGS}::test_equality_of_a_tendon_is_refused", "ynnnnn", "`NotImplementedError`"),
-        Feature("tendons", NO, f"{BAD}::test_bad_model", "pnnyyn", "`NotImplementedError`; use SolverXPBD or SolverVBD"),
+        Feature("tendons", NO, "test_features::test_tendons_are_refused", "pnnyyn", "`NotImplementedError`; use SolverXPBD or SolverVBD"),
     ],
     "Bodies and worlds": [
         Feature("mass, inertia, COM changed at run time", YES, f"{RUNTIME}::test_change_acts_at_the_next_step", "yyyyyy", "without notice, also in a replayed graph"),

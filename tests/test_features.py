@@ -57,6 +57,16 @@ def test_loop_joints_with_limits_or_drives_are_refused(joint):
         Rig(builder, 0.01)
 
 
+def test_tendons_are_refused():
+    """A model with tendons is named at construction."""
+    builder = weightless()
+    builder.add_articulation([builder.add_joint_free(link(builder))])
+    model = builder.finalize()
+    model.tendon_count = 1
+    with pytest.raises(NotImplementedError, match="1 tendons"):
+        Rig(model, 0.01)
+
+
 def test_reduced_contacts_are_refused(monkeypatch):
     """Contacts that were thinned per body pair are not taken for the whole set."""
     rig = two_balls()
