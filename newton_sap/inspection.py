@@ -21,11 +21,11 @@ class Inspection:
     """(dofs, dofs) ``M + dt D + dt^2 K``."""
 
 
-def read_inspection(topology, motion) -> Inspection:
-    """Copy the quantities to the host."""
+def read_inspection(topology, motion, dofs: int) -> Inspection:
+    """Copy the quantities to the host; dofs of loop joints, which are no unknowns, stay zero."""
     arrays = topology.arrays
     slots = _dof_slots(arrays)
-    A = np.zeros((topology.dof_count, topology.dof_count))
+    A = np.zeros((dofs, dofs))
     blocks = motion.A.numpy()
     for t in range(topology.tree_count):
         first, last = arrays["tree_dof_start"][t : t + 2]
@@ -35,7 +35,7 @@ def read_inspection(topology, motion) -> Inspection:
         A[np.ix_(here, here)] = blocks[start : start + size * size].reshape(size, size)
 
     def scatter(values):
-        out = np.zeros(topology.dof_count)
+        out = np.zeros(dofs)
         out[slots] = values.numpy()
         return out
 

@@ -287,12 +287,14 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         for out in _targets(observables, kinds.CONTACT_F, "contact_f", contacts, "force"):
             self._write_contact_forces(out)
         for out in _targets(observables, kinds.BODY_QDD, "body_qdd", state, "body_qdd"):
+            out.zero_()
             self._launch(
                 output.observe_accelerations,
                 self.topology.link_count,
                 [self.tree, self.motion, self.arrived, frame.dt, out],
             )
         for out in _targets(observables, kinds.BODY_PARENT_F, "body_parent_f", state, "body_parent_f"):
+            out.zero_()
             inputs = [self.tree, self.joints, self.bodies, self.couplings, self.motion, self.arrived, self.pools]
             inputs += [frame.orders, frame.efforts, frame.dt, out]
             self._launch(output.observe_parent_wrenches, self.topology.tree_count, inputs)
@@ -355,7 +357,7 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
 
     def inspect(self) -> Inspection:
         """Velocities and mass matrix of the last step in float64, for debugging; synchronises with the device."""
-        return read_inspection(self.topology, self.motion)
+        return read_inspection(self.topology, self.motion, self.model.joint_dof_count)
 
     def state(self) -> SapState:
         """Return a new state in public order, at the model's initial coordinates."""

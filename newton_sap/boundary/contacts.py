@@ -248,7 +248,14 @@ def store(
     pool.mu_torsional[slot] = pair.mu_torsional
     pool.mu_rolling[slot] = pair.mu_rolling
     pool.restitution[slot] = pair.restitution
-    point_a = pair.weight_a * a.surface + (wp.float64(1.0) - pair.weight_a) * b.surface
+    weight_a = pair.weight_a
+    if phi0 > wp.float64(0.0):
+        # Across a gap only a moving side knows where it will be touched; halfway would be a lever.
+        if a.link < 0:
+            weight_a = wp.float64(0.0)
+        elif b.link < 0:
+            weight_a = wp.float64(1.0)
+    point_a = weight_a * a.surface + (wp.float64(1.0) - weight_a) * b.surface
     point_b = point_a
     if law.witness_points == 1:
         point_a = a.surface

@@ -156,14 +156,16 @@ def _distances(model, topology) -> list[Coupling | None]:
     return out
 
 
-def _dofs_of(model, topology, joint: int) -> tuple[int, int]:
-    """First solver dof and dof count of a joint of a tree."""
+def _dofs_of(model, topology, joint: int, axis: int = -1) -> tuple[int, int]:
+    """First solver dof and dof count of a joint of a tree, or of one of its axes given as a Newton dof."""
     link = int(np.flatnonzero(topology.arrays["link_joint"] == joint)[0])
     first, last = topology.arrays["link_dof_start"][link : link + 2]
+    if axis >= 0:
+        return int(np.flatnonzero(topology.arrays["dof_public"] == axis)[0]), 1
     return int(first), int(last - first)
 
 
-def _follow(model, topology, follower: int, leader: int, **where) -> Coupling:
+def _follow(model, topology, follower: int, leader: int, axes=(-1, -1), **where) -> Coupling:
     """One joint's coordinates as a polynomial of another's."""
     for joint in (follower, leader):
         if joint >= 0 and newton.JointType(int(model.joint_type.numpy()[joint])) not in _SCALAR:
@@ -171,10 +173,10 @@ def _follow(model, topology, follower: int, leader: int, **where) -> Coupling:
                 f"{joint_name(model, joint)} is coupled to another joint but has no scalar coordinates; "
                 "couple prismatic, revolute or D6 joints"
             )
-    dof_a, count = _dofs_of(model, topology, follower)
+    dof_a, count = _dofs_of(model, topology, follower, axes[0])
     dof_b = -1
     if leader >= 0:
-        dof_b, other = _dofs_of(model, topology, leader)
+        dof_b, other = _dofs_of(model, topology, leader, axes[1])
         if other != count:
             raise ValueError(
                 f"{joint_name(model, follower)} has {count} coordinates but follows {joint_name(model, leader)} with "
@@ -211,57 +213,61 @@ def _equalities(model, topology) -> list[Coupling | None]:
         return []
     column = {
         name: getattr(table, f"equality_constraint_{name}").numpy()
-        for name in ("type", "body1", "body2", "anchor", "relpose", "joint1", "joint2", "target_kind")
-    }
+        for name in (
+            "type", "body1", "body2", "anchor", "relpose", "torquescale", "joint1", "joint2", "joint1_dof", "joint2_dof",
+            "target_kind",
+        )
+    }  # fmt: skip
     reference = model.state()
     newton.eval_fk(model, model.joint_q, model.joint_qd, reference)
     body_q = reference.body_q.numpy()
     out = []
     for row in range(len(kinds)):
-        if column["target_kind"][row] != 0:
-            continue
-        kind = int(column["type"][row])
-        if kind == JOINT:
-            one, two = int(column["joint1"][row]), int(column["joint2"][row])
-            out.append(_follow(model, topology, one, two, switch_row=row, source_row=row))
-            continue
-        if kind not in (CONNECT, WELD):
-            raise NotImplementedError(
-                f"equality constraint {row} has type {kind}, which SolverSAP does not enforce; use connect, weld or joint"
-            )
-        a, b = int(column["body1"][row]), int(column["body2"][row])
-        _require_links(model, topology, f"equality constraint {row}", a, b)
-        group = _group_of_bodies(topology, a, b)
-        if group is None:
-            continue
-        frame_a, frame_b = np.array([0, 0, 0, 0, 0, 0, 1.0]), np.array([0, 0, 0, 0, 0, 0, 1.0])
-        if kind == WELD:
-            frame_a[:] = column["relpose"][row]
-            frame_b[:3] = column["anchor"][row]
-        else:
-            frame_a[:3] = column["anchor"][row]
-            frame_b[:3] = _to_frame(_pose(body_q, b), _from_frame(_pose(body_q, a), frame_a[:3]))
-        free = 0 if kind == WELD else 3
-        out.append(
-            Coupling(
-                BODIES, group, switch_row=row, body_a=a, body_b=b, frame_a=frame_a, frame_b=frame_b, angular_axes=free
-            )
-        )
+        if column["target_kind"][row] == 0:
+            entry = {name: values[row] for name, values in column.items()}
+            tie = _joint_equality if entry["type"] == JOINT else _body_equality
+            out.append(tie(model, topology, body_q, row, entry))
     return out
 
 
-def _pose(body_q, body: int):
-    """Position and rotation matrix of a body, or of the world."""
-    if body < 0:
-        return np.zeros(3), np.eye(3)
-    x, y, z, w = (float(v) for v in body_q[body][3:])
-    R = np.array(wp.quat_to_matrix(wp.quat(x, y, z, w))).reshape(3, 3)
-    return body_q[body][:3].astype(float), R
+def _joint_equality(model, topology, body_q, row: int, entry: dict) -> Coupling:
+    """One joint's coordinates, or one axis of a joint, as a polynomial of another's."""
+    leader, follower = int(entry["joint2"]), int(entry["joint1"])
+    axes = (int(entry["joint1_dof"]), int(entry["joint2_dof"]))
+    return _follow(model, topology, follower, leader, axes=axes, switch_row=row, source_row=row)
 
 
-def _from_frame(pose, point):
-    return pose[0] + pose[1] @ point
+def _body_equality(model, topology, body_q, row: int, entry: dict) -> Coupling | None:
+    """A point of one body on a point of another (connect), or the bodies held together (weld)."""
+    if entry["type"] not in (CONNECT, WELD):
+        raise NotImplementedError(
+            f"equality constraint {row} has type {entry['type']}, which SolverSAP does not enforce; "
+            "use connect, weld or joint"
+        )
+    a, b = int(entry["body1"]), int(entry["body2"])
+    _require_links(model, topology, f"equality constraint {row}", a, b)
+    group = _group_of_bodies(topology, a, b)
+    if group is None:
+        return None
+    X_a, X_b = _pose(body_q, a), _pose(body_q, b)
+    anchor = wp.vec3(*(float(x) for x in entry["anchor"]))
+    point_b, free = anchor, 3
+    if entry["type"] == CONNECT:
+        point_b = wp.transform_point(wp.transform_inverse(X_b) * X_a, anchor)
+        frame_a = wp.transform(anchor, wp.quat_identity())
+    else:
+        frame_a = wp.transform(*(float(x) for x in entry["relpose"]))
+        if not np.any(entry["relpose"][3:]):  # as built
+            frame_a = wp.transform_inverse(X_a) * X_b * wp.transform(anchor, wp.quat_identity())
+        if entry["torquescale"] > 0.0:
+            free = 0
+    frame_b = wp.transform(point_b, wp.quat_identity())
+    return Coupling(
+        BODIES, group, switch_row=row, body_a=a, body_b=b, frame_a=np.array(frame_a), frame_b=np.array(frame_b),
+        angular_axes=free,
+    )  # fmt: skip
 
 
-def _to_frame(pose, point):
-    return pose[1].T @ (point - pose[0])
+def _pose(body_q, body: int) -> wp.transform:
+    """Pose of a body, or of the world."""
+    return wp.transform_identity() if body < 0 else wp.transform(*(float(x) for x in body_q[body]))

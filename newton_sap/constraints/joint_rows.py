@@ -77,7 +77,8 @@ def push_limit(
     k = wp.float64(joints.limit_ke[axis.newton_dof])
     if k <= wp.float64(0.0):
         return at
-    if axis.driven == 0 and gap > wp.float64(2.0) * dt * axis.speed:
+    # A drive may move the joint farther than its free motion shows; Drake does not look for that.
+    if (axis.driven == 0 or law.ahead == 1) and gap > wp.float64(2.0) * dt * axis.speed:
         return at
     tau = wp.float64(joints.limit_kd[axis.newton_dof]) / k
     if gap > wp.float64(0.0) and law.ahead == 0:

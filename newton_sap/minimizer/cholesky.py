@@ -72,7 +72,9 @@ _FACTOR_SKYLINE = """
             {real}* Li = h + (long long)i * n;
             const int from = f[i] > f[j] ? f[i] : f[j];
 {dot}
-            Li[j] -= dot;
+            const {real} before = Li[j], after = before - dot;
+            // What cancellation eats of a pivot is rounding; keeping the diagonal keeps the direction one of descent.
+            Li[j] = (i == j && !(after > ({real}){tiny} * before)) ? before : after;
         }}
         WP_TILE_SYNC();
         const {real} pivot = Lj[j];
@@ -112,8 +114,9 @@ def skyline_functions(real):
     """Return (factor, solve) for a Hessian of Warp scalar type ``real``; the right-hand side stays float64."""
     name = "double" if real is wp.float64 else "float"
     dot = _DOT.format(real=name)
+    tiny = "1e-14" if real is wp.float64 else "1e-6"
 
-    @wp.func_native(_FACTOR_SKYLINE.format(real=name, dot=dot))
+    @wp.func_native(_FACTOR_SKYLINE.format(real=name, dot=dot, tiny=tiny))
     def factor_skyline(
         H: wp.array[real], start: wp.int64, first: wp.array[wp.int32], offset: int, n: int, lane: int, lanes: int
     ): ...
