@@ -204,7 +204,8 @@ class ReferenceSolver(Multibody):
             reach = 2.0 * dt * max(abs(v0[dof]), abs(v_star[dof]))
             for sign, bound in ((1.0, m.limit_lower[dof]), (-1.0, m.limit_upper[dof])):
                 gap = sign * (m.q[coordinate] - bound)
-                if abs(bound) >= NO_LIMIT or (gap > reach and dof not in driven):
+                looks_ahead = dof in driven and not self.options.dissipation_ahead_of_touch
+                if abs(bound) >= NO_LIMIT or (gap > reach and not looks_ahead):
                     continue
                 tau = self._dissipation(m.limit_kd[dof] / k, gap)
                 R = regularization(self.options.near_rigid_joint, 1.0 / A[dof, dof], k, tau, dt)
@@ -264,6 +265,15 @@ class ReferenceSolver(Multibody):
             rows += [Row("velocity", int(dof), sign, -limit, R, 0.0, math.inf) for sign in (1.0, -1.0)]
         return rows
 
+    @staticmethod
+    def _weights_across_gap(m, kin, bodies, surface, weights):
+        """Return the sides' shares of the contact point of an open contact."""
+        moves = [
+            b >= 0 and any(np.any(part[:, m.unknown]) for part in kin.jacobian(b, x))
+            for b, x in zip(bodies, surface, strict=True)
+        ]
+        return weights if all(moves) else tuple(map(float, moves))
+
     def contact_rows(self, m, kin, A, v0, contacts, dt):
         """Return the contacts that move at least one unknown dof."""
         options, model = self.options, self.model
@@ -293,6 +303,8 @@ class ReferenceSolver(Multibody):
             k = given["stiffness"] if given["stiffness"] > 0.0 else k
             tau = given["damping"] / k if given["damping"] > 0.0 and k > 0.0 else tau
             mu = mu * given["friction"] if given["friction"] > 0.0 else mu
+            if phi0 > 0.0:  # across a gap only a moving side knows where it will be touched
+                weights = self._weights_across_gap(m, kin, bodies, surface, weights)
             if options.contact_point == "shared":
                 surface = [weights[0] * surface[0] + weights[1] * surface[1]] * 2
             jacobians = [kin.jacobian(b, x)[1] for b, x in zip(bodies, surface, strict=True)]
