@@ -257,6 +257,9 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
 
     def _integrate(self, frame: Frame) -> None:
         """Coordinates at the end of the step, and the velocity in the caller's order."""
+        if self.topology.loop_joints and frame.state_out is not frame.state_in:  # theirs pass through
+            wp.copy(frame.state_out.joint_q, frame.state_in.joint_q)
+            wp.copy(frame.state_out.joint_qd, frame.state_in.joint_qd)
         inputs = [self.tree, self.joints, self.bodies, self.motion, frame.orders]
         inputs += [*_joint_state(frame.state_in), *_joint_state(frame.state_out)]
         self._launch(integrate, self.topology.tree_count, [*inputs, UPDATES[self.options.position_update], frame.dt])

@@ -25,6 +25,7 @@ ACCEPTANCE = {
     "basic_shapes": [],
     "basic_dzhanibekov": [],
     "basic_heightfield": [],
+    "basic_mimic_joint": [],
     "basic_conveyor": [],
     "basic_conveyor_forces": [],
     "basic_multi_solver_overlay": [],
@@ -323,6 +324,15 @@ def test_bundled_example_passes_its_own_checks_with_sap(name):
     result = run_example(name, "sap", arguments, options=OPTIONS.get(name))
     assert result.verdict == "passed" and result.ok, f"{result.message}\n{result.details}"
     assert result.instead_of, "the example ran with its own solver"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["basic_pendulum", "basic_shapes", "robot_cartpole"])
+def test_bundled_example_passes_without_its_graph(name):
+    """Launching every kernel instead of replaying a graph changes no verdict."""
+    arguments = ["--viewer", "null", "--num-frames", "100", "--test", "--quiet", *ACCEPTANCE[name]]
+    result = run_example(name, "sap", arguments, eager=True)
+    assert result.verdict == "passed" and result.ok, f"{result.message}\n{result.details}"
 
 
 @pytest.mark.slow

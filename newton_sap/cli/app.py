@@ -53,6 +53,7 @@ def run(
     device: Annotated[Optional[str], typer.Option(help="Warp device, such as cpu or cuda:0.")] = None,  # noqa: UP045
     preset: Annotated[Optional[str], typer.Option(help="Preset of the solver, such as drake.")] = None,  # noqa: UP045
     option: Annotated[Optional[list[str]], typer.Option(help="Keyword of the solver, as name=value.")] = None,  # noqa: UP045
+    eager: Annotated[bool, typer.Option("--eager", help="Never replay a recorded graph.")] = False,
     test: Annotated[bool, typer.Option("--test", help="Apply the example's own checks.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show compilation and tracebacks.")] = False,
     output: Annotated[Optional[Path], typer.Option(help="Write the result as JSON.")] = None,  # noqa: UP045
@@ -74,6 +75,7 @@ def run(
             device=device,
             preset=preset,
             option=option or [],
+            eager=eager,
             test=test,
             verbose=verbose,
             output=output,

@@ -129,6 +129,7 @@ def run_example(
     arguments: list[str],
     *,
     options: Mapping[str, Any] | None = None,
+    eager: bool = False,
     on_frame: Callable[[int], None] | None = None,
 ) -> RunResult:
     """Run a bundled example with another solver and return its outcome; what the example raises becomes a verdict.
@@ -138,6 +139,7 @@ def run_example(
         solver: Registered name of the solver, or ``"original"``.
         arguments: Command line of the example.
         options: Keywords of the solver's constructor beside the model.
+        eager: Launch every kernel of every frame, also where the example replays a recorded graph.
         on_frame: Called with the number of finished frames.
 
     Raises:
@@ -149,7 +151,8 @@ def run_example(
     clock = _Clock(on_frame)
     swap = nullcontext(SwapLog()) if target is None else swapped_solvers(target, options=options)
     try:
-        with swap as log, _command_line([module, *arguments]), clock.attached():
+        graphs = _unused_graphs() if eager else nullcontext()
+        with swap as log, _command_line([module, *arguments]), clock.attached(), graphs:
             _run_to_its_end(module)
         tested = "--test" in arguments
         result.verdict = "passed" if tested else "not tested"
@@ -219,6 +222,29 @@ class _Clock:
                 self.on_frame(len(self.frame_s))
 
         return timed_step
+
+
+@contextmanager
+def _unused_graphs():
+    """Let the example record its graph, which moves nothing, and then find none to replay."""
+    import warp as wp
+
+    recorded = wp.ScopedCapture
+
+    class Unused(recorded):
+        @property
+        def graph(self):
+            return None
+
+        @graph.setter
+        def graph(self, value):
+            self.recorded = value
+
+    wp.ScopedCapture = Unused
+    try:
+        yield
+    finally:
+        wp.ScopedCapture = recorded
 
 
 @contextmanager

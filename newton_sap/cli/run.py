@@ -39,6 +39,7 @@ def run_command(
     device: str | None,
     preset: str | None,
     option: list[str],
+    eager: bool,
     test: bool,
     verbose: bool,
     output: Path | None,
@@ -56,7 +57,7 @@ def run_command(
     arguments += [] if verbose else ["--quiet"]
     console = Console(highlight=False)
     with _progress(console, name, num_frames) as on_frame:
-        result = run_example(name, solver, arguments + extra, options=options, on_frame=on_frame)
+        result = run_example(name, solver, arguments + extra, options=options, eager=eager, on_frame=on_frame)
     instead = f" in place of {result.instead_of}" if result.instead_of else ""
     console.print(f"{result.example}: {result.solver}{instead} on {result.device}", markup=False, soft_wrap=True)
     console.print(_table(result))
