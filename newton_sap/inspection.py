@@ -24,7 +24,7 @@ class Inspection:
 def read_inspection(topology, motion, dofs: int) -> Inspection:
     """Copy the quantities to the host; dofs of loop joints, which are no unknowns, stay zero."""
     arrays = topology.arrays
-    slots = _dof_slots(arrays)
+    slots = dof_slots(arrays)
     A = np.zeros((dofs, dofs))
     blocks = motion.A.numpy()
     for t in range(topology.tree_count):
@@ -42,7 +42,7 @@ def read_inspection(topology, motion, dofs: int) -> Inspection:
     return Inspection(scatter(motion.v0), scatter(motion.v_star), scatter(motion.v), A)
 
 
-def _dof_slots(arrays) -> np.ndarray:
+def dof_slots(arrays) -> np.ndarray:
     """Place each dof in its joint's segment of ``joint_qd``, in solver order."""
     slots = np.empty(len(arrays["dof_public"]), dtype=int)
     starts = arrays["link_dof_start"]

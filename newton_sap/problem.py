@@ -436,3 +436,15 @@ def start_from_v0(m: Motion, problem: Problem, base: int, i: int):
     momentum = row_times(m.A, problem.A_row[u], problem.v, base + block, size)
     problem.excess[u] = momentum - row_times(m.A, problem.A_row[u], problem.v_star, base + block, size)
     problem.momentum[u] = momentum
+
+
+@wp.kernel
+def restart_from(tree: Tree, m: Motion, problem: Problem, v: wp.array[wp.float64]):
+    """Put the unknowns at a given velocity, with the products that go along."""
+    g, lane = wp.tid()
+    base = tree.group_dof_start[g]
+    for i in range(lane, problem.count[g], wp.block_dim()):
+        problem.v[base + i] = v[problem.dof[base + i]]
+    sync()
+    for i in range(lane, problem.count[g], wp.block_dim()):
+        start_from_v0(m, problem, base, i)

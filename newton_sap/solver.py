@@ -25,6 +25,7 @@ from .constraints.drives import Targets
 from .constraints.laws import contact_law
 from .diagnostics import SolverReport, clear_stats, read_report
 from .inspection import Inspection, read_inspection
+from .inverse import InverseDynamics, inverse_dynamics
 from .minimizer.newton import minimize_kernel
 from .multibody.free_motion import Efforts, free_motion
 from .multibody.integration import UPDATES, integrate
@@ -361,6 +362,21 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
     def inspect(self) -> Inspection:
         """Velocities and mass matrix of the last step in float64, for debugging; synchronises with the device."""
         return read_inspection(self.topology, self.motion, self.model.joint_dof_count)
+
+    def inverse_dynamics(self, state_in, state_out, control, contacts, dt: float) -> InverseDynamics:
+        """Explain an observed step: contact impulses in closed form, and the force that nothing accounts for.
+
+        Neither state is changed, except that ``body_q`` of ``state_in`` is refreshed. Reads the device, so it is not for
+        use inside a graph capture; the counters of :meth:`report` do not see it.
+
+        Args:
+            state_in: State at the start of the step.
+            state_out: Observed state at its end.
+            control: As given to :meth:`step`.
+            contacts: As given to :meth:`step`, found at ``state_in``.
+            dt: Step length [s].
+        """
+        return inverse_dynamics(self, state_in, state_out, control, contacts, dt)
 
     def state(self) -> SapState:
         """Return a new state in public order, at the model's initial coordinates."""

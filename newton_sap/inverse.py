@@ -1,0 +1,94 @@
+"""Inverse dynamics of an observed step: the constraint impulses it implies, and the force that nothing explains.
+
+The laws give every impulse as a function of the velocity at the end of the step, so that an observed velocity needs no
+solve: ``gamma`` follows in closed form, and ``A (v - v_star) - J^T gamma`` is the momentum left over. For a step of the
+solver itself it vanishes up to the tolerance and the rounding of the states, which makes it a health figure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import warp as wp
+
+from .boundary.bundles import tolerances
+from .boundary.convention import Orders
+from .boundary.output import publish_bodies
+from .inspection import dof_slots
+from .problem import restart_from
+from .workspace import Stats, allocate
+
+
+@dataclass(frozen=True)
+class InverseDynamics:
+    """What explains an observed step; generalised forces are in sap order (free joints: ``[tau_ref, f]``)."""
+
+    contact_row: np.ndarray
+    """(n,) row in ``Contacts`` of each contact in the problem."""
+    contact_impulse: np.ndarray
+    """(n, 3) impulse on shape 1's body, world axes [N s]."""
+    contact_point: np.ndarray
+    """(n, 3) where it acts, world [m]."""
+    constraint_force: np.ndarray
+    """(dofs,) generalised force of all constraints, ``J^T gamma / dt`` [N, N m]."""
+    unexplained_force: np.ndarray
+    """(dofs,) ``(A (v - v_star) - J^T gamma) / dt`` [N, N m]: what would have to act besides."""
+    residual: np.ndarray
+    """(groups,) scaled norm of the momentum left over [sqrt(J)], as in ``report()``."""
+    scale: np.ndarray
+    """(groups,) what it is measured against [sqrt(J)]."""
+
+
+def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) -> InverseDynamics:
+    """Explain the step from ``state_in`` to ``state_out``; see :meth:`newton_sap.SolverSAP.inverse_dynamics`."""
+    frame = solver._open_frame(state_in, state_in, control, contacts, dt)
+    solver._move_bodies(frame)
+    solver._move_freely(frame)
+    solver._prepare_contacts(frame)
+    solver._assemble(frame)
+    _read_observed(solver, frame, state_out)
+    solver._launch_groups(restart_from, [solver.tree, solver.motion, solver.problem, solver.arrived.v0])
+    stats = allocate(Stats, {"*": solver.topology.group_count, "dropped": 1}, solver.device)
+    look = tolerances(replace(solver.options, max_iterations=0))  # evaluates once, at the observed velocity
+    inputs = [solver.tree, solver.couplings, solver.motion, solver.pools, solver.problem, stats, look, solver.hessian]
+    solver._launch_groups(solver._minimize_kernel, inputs)
+    return _collect(solver, stats, frame.dt)
+
+
+def _read_observed(solver, frame, state_out) -> None:
+    """Bring the observed velocity into solver coordinates, in ``arrived.v0``."""
+    orders = Orders()
+    orders.qd_in = int(getattr(state_out, "joint_qd_order", "public") == "sap")
+    orders.reference_is_com = frame.orders.reference_is_com
+    scratch = [wp.empty_like(state_out.body_q), wp.empty_like(state_out.body_qd)]
+    inputs = [solver.tree, solver.joints, solver.bodies, solver.arrived, orders]
+    solver._launch(
+        publish_bodies, solver.topology.tree_count, [*inputs, state_out.joint_q, state_out.joint_qd, *scratch]
+    )
+
+
+def _collect(solver, stats: Stats, dt: float) -> InverseDynamics:
+    topology, motion, problem, pool = solver.topology, solver.motion, solver.problem, solver.pool
+    slots = dof_slots(topology.arrays)
+    observed = solver.arrived.v0.numpy()
+    explained = np.zeros(topology.dof_count)
+    counts, dofs, impulse = problem.count.numpy(), problem.dof.numpy(), problem.impulse.numpy()
+    for g, first in enumerate(topology.arrays["group_dof_start"][:-1]):
+        here = slice(first, first + counts[g])
+        explained[dofs[here]] = impulse[here]
+    view = solver.inspect()
+    total = np.zeros(len(view.v_star))
+    total[slots] = explained
+    away = np.zeros_like(total)
+    away[slots] = observed - motion.v_star.numpy()
+    live = [s for s in range(min(int(pool.total.numpy()[0]), pool.row.shape[0])) if pool.spin_of.numpy()[s] < 0]
+    return InverseDynamics(
+        contact_row=pool.row.numpy()[live].copy(),
+        contact_impulse=pool.gamma.numpy()[live].copy(),
+        contact_point=pool.point_b.numpy()[live].copy(),
+        constraint_force=total / dt,
+        unexplained_force=(view.A @ away - total) / dt,
+        residual=stats.residual.numpy().copy(),
+        scale=stats.scale.numpy().copy(),
+    )
