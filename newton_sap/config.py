@@ -120,6 +120,10 @@ class SAPOptions:
     line_search_tolerance: float = 1.0e-8
     """Relative tolerance [-], > 0, on slope and step length of the line search. Default: Drake."""
 
+    strict: bool = False
+    """Raise ``RuntimeError`` after a step that did not converge, was not finite or dropped contacts. Reads the device
+    every step, so it slows down and does nothing while a graph is captured; ``report()`` has the same counts."""
+
     max_contacts: int | None = None
     """Capacity [contacts] of the whole model. None: the larger of ``model.rigid_contact_max`` and the collision
     pipeline's own estimate; grows with a larger ``Contacts`` outside graph capture."""
@@ -153,7 +157,7 @@ class SAPOptions:
         _require_integer("line_search_max_iterations", self.line_search_max_iterations, 1)
         if self.max_contacts is not None:
             _require_integer("max_contacts", self.max_contacts, 0)
-        for name in ("dissipation_ahead_of_touch", "spin_friction"):
+        for name in ("dissipation_ahead_of_touch", "spin_friction", "strict"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, not {getattr(self, name)!r}")
         if self.near_rigid_contact == 0.0 and self.unset_materials == "rigid":

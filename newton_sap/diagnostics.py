@@ -97,6 +97,22 @@ def read_report(stats: Stats, group_world: np.ndarray, capacity: int) -> SolverR
     )
 
 
+def require_healthy(report: SolverReport, before: SolverReport | None) -> None:
+    """Raise ``RuntimeError`` where counts of failures grew since an earlier report."""
+    found = []
+    for name, what in (("unconverged_steps", "did not converge"), ("non_finite_steps", "is not finite")):
+        grown = getattr(report, name) > (0 if before is None else getattr(before, name))
+        worlds = ", ".join(str(w) for w in report.world[grown][:8])
+        if grown.any():
+            reasons = ", ".join(sorted({REASONS[r] for r in report.reason[grown]}))
+            found.append(f"world {worlds} {what} ({reasons})")
+    dropped = report.contacts_dropped - (0 if before is None else before.contacts_dropped)
+    if dropped > 0:
+        found.append(f"{dropped} contacts found no room (capacity {report.contact_capacity}); raise max_contacts")
+    if found:
+        raise RuntimeError(f"step {report.steps}: " + "; ".join(found))
+
+
 @wp.kernel
 def clear_stats(stats: Stats, group_world: wp.array[wp.int32], mask: wp.array[wp.bool]):
     """Forget the history of the chosen worlds; the mask's last entry stands for global entities."""

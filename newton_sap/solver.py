@@ -23,7 +23,7 @@ from .boundary.validation import (
 from .config import resolve_options
 from .constraints.drives import Targets
 from .constraints.laws import contact_law
-from .diagnostics import SolverReport, clear_stats, read_report
+from .diagnostics import SolverReport, clear_stats, read_report, require_healthy
 from .inspection import Inspection, read_inspection
 from .inverse import InverseDynamics, inverse_dynamics
 from .minimizer.newton import minimize_kernel
@@ -110,6 +110,7 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         cost_rel: float | None = None,
         line_search_max_iterations: int | None = None,
         line_search_tolerance: float | None = None,
+        strict: bool | None = None,
         max_contacts: int | None = None,
     ):
         given = {
@@ -152,7 +153,8 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
 
         Raises:
             ValueError: ``dt`` not positive, or a state, control or contacts of another model or device.
-            RuntimeError: More contact capacity is needed while a graph is being captured.
+            RuntimeError: More contact capacity is needed while a graph is being captured; or, with ``strict``, the step
+                did not converge, was not finite or dropped contacts.
         """
         self.validate_observables(observables, contacts)
         frame = self._open_frame(state_in, state_out, control, contacts, dt)
@@ -165,6 +167,8 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         self._publish(frame)
         self._move_particles(frame)
         self._observe(frame, contacts, observables)
+        if self.options.strict and not self.device.is_capturing:
+            self._raise_failures()
 
     def _open_frame(self, state_in, state_out, control, contacts, dt) -> Frame:
         """Check the caller's objects and bundle what the stages read."""
@@ -303,6 +307,11 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
             inputs += [frame.orders, frame.efforts, frame.dt, out]
             self._launch(output.observe_parent_wrenches, self.topology.tree_count, inputs)
 
+    def _raise_failures(self) -> None:
+        """Raise what this step added to the counts of failures."""
+        before, self._last_report = self._last_report, self.report()
+        require_healthy(self._last_report, before)
+
     # The rest of the contract -----------------------------------------------------------------------------------
 
     def reset(self, state, world_mask=None, flags=None) -> None:
@@ -418,6 +427,7 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         self._group_world = wp.array(size.group_world, dtype=wp.int32, device=device)
         self._no_mask = wp.zeros(0, dtype=wp.bool, device=device)
         self._contacts_seen = None
+        self._last_report = None
         self._contact_dt = 1.0
         self._allocate_contacts(self._contact_capacity())
         # CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping.

@@ -1,0 +1,62 @@
+"""Strict mode: a step that went wrong raises, one that went well does not."""
+
+import newton
+import numpy as np
+import pytest
+import warp as wp
+
+from newton_sap import SolverSAP
+
+
+def falling_balls(worlds=2):
+    """A ball just above the ground in each of several worlds."""
+    ball = newton.ModelBuilder()
+    ball.add_shape_sphere(ball.add_body(xform=wp.transform((0.0, 0.0, 0.11), wp.quat_identity())), radius=0.1)
+    builder = newton.ModelBuilder()
+    builder.replicate(ball, worlds)
+    builder.add_ground_plane()
+    return builder.finalize()
+
+
+def run(solver, state, steps, dt=0.01):
+    """Step with contacts."""
+    pipeline = newton.CollisionPipeline(solver.model)
+    contacts = pipeline.contacts()
+    for _ in range(steps):
+        pipeline.collide(state, contacts)
+        solver.step(state, state, None, contacts, dt)
+
+
+def test_healthy_steps_pass():
+    """Nothing is raised while every step converges."""
+    model = falling_balls()
+    run(SolverSAP(model, strict=True), model.state(), 20)
+
+
+def test_unconverged_step_raises():
+    """Without iterations the landing cannot converge; the worlds and the reason are named."""
+    model = falling_balls()
+    with pytest.raises(RuntimeError, match=r"world 0, 1 did not converge \(iteration limit\)"):
+        run(SolverSAP(model, strict=True, max_iterations=0), model.state(), 20)
+
+
+def test_non_finite_step_raises_once():
+    """A NaN names its world; after the state is mended, stepping goes on."""
+    model = falling_balls()
+    solver, state = SolverSAP(model, strict=True), model.state()
+    good = state.joint_qd.numpy().copy()
+    bad = good.copy()
+    bad[6] = np.nan
+    state.joint_qd.assign(bad)
+    with pytest.raises(RuntimeError, match="world 1 is not finite"):
+        solver.step(state, state, None, None, 0.01)
+    state.assign(model.state())
+    state.joint_qd.assign(good)
+    solver.step(state, state, None, None, 0.01)
+
+
+def test_dropped_contacts_raise():
+    """A capacity of one contact for two landings is named with its remedy."""
+    model = falling_balls()
+    with pytest.raises(RuntimeError, match="found no room.*max_contacts"):
+        run(SolverSAP(model, strict=True, max_contacts=1), model.state(), 20)
