@@ -108,6 +108,50 @@ BAD_MODELS = {
 }
 
 
+def _spoiled(name, value):
+    """The bench's model with one entry of an array overwritten after construction."""
+    builder = hinge()
+    builder.add_shape_sphere(0, radius=0.1, label="knob")
+    model = finalize(builder)
+    array = getattr(model, name)
+    values = array.numpy()
+    values.reshape(-1)[0] = value
+    array.assign(values)
+    return model
+
+
+def skewed_axes():
+    """A D6 joint whose two angular axes are not orthogonal."""
+    builder = newton.ModelBuilder()
+    body = builder.add_link(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), label="wrist_link")
+    axes = [newton.ModelBuilder.JointDofConfig(axis=wp.vec3(*a)) for a in ((1.0, 0.0, 0.0), (0.8, 0.6, 0.0))]
+    builder.add_articulation([builder.add_joint_d6(-1, body, angular_axes=axes, label="wrist")])
+    return finalize(builder)
+
+
+def cloth():
+    """Particles tied by a spring."""
+    builder = newton.ModelBuilder()
+    for x in (0.0, 1.0):
+        builder.add_particle(pos=(x, 0.0, 0.0), vel=(0.0, 0.0, 0.0), mass=1.0)
+    builder.add_spring(0, 1, 100.0, 1.0, 0.0)
+    return finalize(builder)
+
+
+NOT_NEGATIVE = ("joint_armature", "joint_damping", "joint_friction", "joint_stiffness", "joint_target_ke",
+                "joint_target_kd", "joint_limit_ke", "joint_limit_kd", "shape_material_ke", "shape_material_kd",
+                "shape_material_mu")  # fmt: skip
+ANY_SIGN = ("joint_axis", "joint_X_p", "joint_X_c")
+for _name in (*NOT_NEGATIVE, *ANY_SIGN):
+    _owner = "knob" if _name.startswith("shape") else "elbow"
+    BAD_MODELS[f"NaN {_name}"] = (lambda name=_name: _spoiled(name, math.nan), ValueError, [_name, _owner, "nan"])
+for _name in NOT_NEGATIVE:
+    _owner = "knob" if _name.startswith("shape") else "elbow"
+    BAD_MODELS[f"negative {_name}"] = (lambda name=_name: _spoiled(name, -3.0), ValueError, [_name, _owner, "-3"])
+BAD_MODELS["skewed D6 axes"] = (skewed_axes, ValueError, ["wrist", "orthogonal"])
+BAD_MODELS["springs between particles"] = (cloth, NotImplementedError, ["spring_count", "1"])
+
+
 @pytest.mark.parametrize("case", BAD_MODELS)
 def test_bad_model(case):
     """Construction refuses the model, naming the joint or body and what to do."""
@@ -136,6 +180,29 @@ BAD_OPTIONS = {
     "negative regularization": ({"friction_regularization": -1.0}, ["friction_regularization", "-1"]),
     "NaN tolerance": ({"optimality_rel": math.nan}, ["optimality_rel", "nan"]),
     "fractional iterations": ({"max_iterations": 1.5}, ["max_iterations", "1.5"]),
+    "weight with a wrong case": ({"contact_weight": "Delassus"}, ["contact_weight", "delassus"]),
+    "contact point": ({"contact_point": "middle"}, ["contact_point", "shared", "witness"]),
+    "position update": ({"position_update": "rk4"}, ["position_update", "symplectic"]),
+    "material rule": ({"material_rule": "max"}, ["material_rule", "newton", "drake"]),
+    "unset materials": ({"unset_materials": "soft"}, ["unset_materials", "rigid", "literal"]),
+    "drive integration": ({"drive_integration": "semi"}, ["drive_integration", "implicit", "explicit"]),
+    "spring integration": ({"spring_integration": "semi"}, ["spring_integration", "implicit", "explicit"]),
+    "text for a flag": ({"dissipation_ahead_of_touch": "yes"}, ["dissipation_ahead_of_touch", "True", "yes"]),
+    "number for a flag": ({"spin_friction": 1}, ["spin_friction", "True", "1"]),
+    "negative near-rigid bound": ({"near_rigid_contact": -1.0}, ["near_rigid_contact", "-1"]),
+    "no near-rigid bound with rigid pairs": ({"near_rigid_contact": 0.0}, ["near_rigid_contact=0", "literal"]),
+    "zero near-rigid joints": ({"near_rigid_joint": 0.0}, ["near_rigid_joint", "0"]),
+    "zero regularization": ({"friction_regularization": 0.0}, ["friction_regularization", "0"]),
+    "negative dissipation": ({"hunt_crossley_dissipation": -50.0}, ["hunt_crossley_dissipation", "-50"]),
+    "zero stiction tolerance": ({"stiction_tolerance": 0.0}, ["stiction_tolerance", "0"]),
+    "infinite tolerance": ({"optimality_abs": math.inf}, ["optimality_abs", "inf"]),
+    "negative cost tolerance": ({"cost_abs": -1e-30}, ["cost_abs", "-1e-30"]),
+    "cost tolerance as text": ({"cost_rel": "small"}, ["cost_rel", "small"]),
+    "negative iterations": ({"max_iterations": -1}, ["max_iterations", "-1"]),
+    "flag for iterations": ({"max_iterations": True}, ["max_iterations", "True"]),
+    "no line search": ({"line_search_max_iterations": 0}, ["line_search_max_iterations", "0"]),
+    "zero line search tolerance": ({"line_search_tolerance": 0.0}, ["line_search_tolerance", "0"]),
+    "fractional capacity": ({"max_contacts": 10.5}, ["max_contacts", "10.5"]),
     "negative capacity": ({"max_contacts": -1}, ["max_contacts", "-1"]),
 }
 
@@ -206,6 +273,8 @@ BAD_STEPS = {
         (TypeError, ValueError),
         ["state_in", "joint_q"],
     ),
+    "no state_out": (lambda b: {"state_out": None}, (TypeError, ValueError), ["state_out"]),
+    "no dt": (lambda b: {"dt": None}, (TypeError, ValueError), ["dt", "None"]),
     "contacts of the wrong type": (lambda b: {"contacts": b.pipeline}, (TypeError, ValueError), ["contacts"]),
 }
 
