@@ -12,6 +12,7 @@ from .boundary import bundles, output
 from .boundary.contacts import ContactRows, collect_contacts, list_contacts
 from .boundary.convention import Orders, SapControl, SapState, orders_of
 from .boundary.couplings import attach_model, build_couplings
+from .boundary.initial_velocity import adopt_body_velocity, bodies_with_velocity_of_their_own
 from .boundary.topology import build_topology
 from .boundary.validation import (
     require_arrays,
@@ -220,11 +221,20 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
 
     def _move_bodies(self, frame: Frame) -> None:
         """Public velocity to sap velocity, and poses, velocities and motion columns."""
+        self._adopt_initial_velocities(frame)
         self.motion.group_speed.zero_()
         inputs = [self.tree, self.joints, self.bodies, self.motion, frame.orders]
         self._launch(
             kinematics, self.topology.tree_count, inputs + [*_joint_state(frame.state_in), frame.state_in.body_q]
         )
+
+    def _adopt_initial_velocities(self, frame: Frame) -> None:
+        """Where the model gives a free body its velocity through ``body_qd`` alone, start from that."""
+        if len(self._velocity_in_body) and frame.orders.qd_in == 0:
+            model, state = self.model, frame.state_in
+            inputs = [self._velocity_in_body, model.joint_child, model.joint_qd_start, model.joint_X_p]
+            inputs += [self._initial_body_qd, state.body_qd, state.joint_qd]
+            self._launch(adopt_body_velocity, len(self._velocity_in_body), inputs)
 
     def _move_freely(self, frame: Frame) -> None:
         """A, r and v_star."""
@@ -424,6 +434,9 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         self.stats = allocate(Stats, {"*": size.group_count, "dropped": 1}, device)
         scalar = wp.float64 if self.options.precision == "float64" else wp.float32
         self.hessian = wp.zeros(size.hessian_size, dtype=scalar, device=device)
+        adopting = bodies_with_velocity_of_their_own(self.model, size)
+        self._velocity_in_body = wp.array(adopting, dtype=wp.int32, device=device)
+        self._initial_body_qd = wp.clone(self.model.body_qd) if len(adopting) else None
         self._group_world = wp.array(size.group_world, dtype=wp.int32, device=device)
         self._no_mask = wp.zeros(0, dtype=wp.bool, device=device)
         self._contacts_seen = None
@@ -475,7 +488,7 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         self._minimize_kernel = minimize_kernel(
             contact_law(self.options.contact_model, self.options.spin_friction), self.hessian.dtype
         )
-        for kernel in (kinematics, free_motion, integrate, output.publish_bodies, clear_stats):
+        for kernel in (adopt_body_velocity, kinematics, free_motion, integrate, output.publish_bodies, clear_stats):
             wp.load_module(kernel.module, device=self.device)
         for kernel in (collect_contacts, assemble_problem, self._minimize_kernel):
             wp.load_module(kernel.module, device=self.device, block_dim=BLOCK_DIM)

@@ -1,0 +1,58 @@
+"""Initial velocities that a model's author gave to bodies only.
+
+Newton's maximal-coordinate solvers start from ``ModelBuilder.body_qd``; this one moves joints and reads ``joint_qd``. A
+model may set the first and leave the second zero. While a state still is the model's initial one in both, the free
+joint's velocity is taken from the body, so that such scenes start the same under every solver.
+"""
+
+from __future__ import annotations
+
+import newton
+import numpy as np
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+
+def bodies_with_velocity_of_their_own(model, topology) -> np.ndarray:
+    """Return the free root joints whose initial ``joint_qd`` is zero while their body's ``body_qd`` is not."""
+    if model.joint_qd is None or model.body_qd is None:
+        return np.zeros(0, dtype=np.int32)
+    roots = topology.arrays["link_joint"][topology.arrays["tree_link_start"][:-1]]
+    types, start = model.joint_type.numpy(), model.joint_qd_start.numpy()
+    joint_qd, body_qd, child = model.joint_qd.numpy(), model.body_qd.numpy(), model.joint_child.numpy()
+    free = (int(newton.JointType.FREE), int(newton.JointType.DISTANCE))
+    return np.array(
+        [
+            j
+            for j in roots
+            if types[j] in free and not joint_qd[start[j] : start[j] + 6].any() and body_qd[child[j]].any()
+        ],
+        dtype=np.int32,
+    )
+
+
+@wp.kernel
+def adopt_body_velocity(
+    joints: wp.array[wp.int32],
+    joint_child: wp.array[wp.int32],
+    joint_qd_start: wp.array[wp.int32],
+    joint_X_p: wp.array[wp.transform],
+    initial: wp.array[wp.spatial_vector],
+    body_qd: wp.array[wp.spatial_vector],
+    joint_qd: wp.array[wp.float32],
+):
+    """joint_qd = body_qd in parent-anchor axes, where joint_qd is zero and body_qd still is the model's."""
+    joint = joints[wp.tid()]
+    body = joint_child[joint]
+    start = joint_qd_start[joint]
+    V = body_qd[body]
+    for i in range(6):
+        if joint_qd[start + i] != 0.0 or V[i] != initial[body][i]:
+            return
+    anchor = wp.transform_get_rotation(joint_X_p[joint])
+    v = wp.quat_rotate_inv(anchor, wp.spatial_top(V))
+    w = wp.quat_rotate_inv(anchor, wp.spatial_bottom(V))
+    for i in range(3):
+        joint_qd[start + i] = v[i]
+        joint_qd[start + 3 + i] = w[i]
