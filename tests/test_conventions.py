@@ -14,6 +14,9 @@ from newton_sap.boundary import convention as boundary
 from newton_sap.conventions import device
 
 NAMES = tuple(cv.CONVENTIONS)
+POINT = np.array([0.7, -0.4, 0.2])  # of conventions about a given point
+DEVICE_NAMES = [name for name in NAMES if cv.CONVENTIONS[name].point != "given"]
+DEVICE_PAIRS = [(a, b) for a in DEVICE_NAMES for b in DEVICE_NAMES]
 PAIRS = [(a, b) for a in NAMES for b in NAMES]
 ORDERS = ("linear", "angular")
 FORMS = ("plx", "plxb")
@@ -44,20 +47,20 @@ def random_bodies(seed, count):
 # Twists and wrenches
 
 
-@given(names, names, names, poses, vectors, spatials)
-def test_conversions_chain_and_return(a, b, c, pose, com, twist):
+@given(names, names, names, poses, vectors, vectors, spatials)
+def test_conversions_chain_and_return(a, b, c, pose, com, point, twist):
     """Going a -> b -> c is going a -> c, and a -> b -> a changes nothing; twists and wrenches alike."""
-    at = dict(pose=pose, com=com)
+    at = dict(pose=pose, com=com, point=point)
     for convert in (cv.convert_twist, cv.convert_wrench):
         step = convert(twist, a, b, **at)
         close(convert(step, b, a, **at), twist, 1e4)
         close(convert(step, b, c, **at), convert(twist, a, c, **at), 1e4)
 
 
-@given(names, names, poses, vectors, spatials, spatials)
-def test_power_is_the_same_in_every_convention(a, b, pose, com, twist, wrench):
+@given(names, names, poses, vectors, vectors, spatials, spatials)
+def test_power_is_the_same_in_every_convention(a, b, pose, com, point, twist, wrench):
     """A wrench's power on a twist does not depend on how both are written."""
-    at = dict(pose=pose, com=com)
+    at = dict(pose=pose, com=com, point=point)
     close(
         cv.power(cv.convert_twist(twist, a, b, **at), cv.convert_wrench(wrench, a, b, **at)),
         cv.power(twist, wrench),
@@ -69,7 +72,7 @@ def test_power_is_the_same_in_every_convention(a, b, pose, com, twist, wrench):
 def test_matrices_are_the_conversions_and_dual(a, b):
     """The 6x6 matrices multiply to what the functions return, and the wrench's is the inverse transpose."""
     pose, com, twist, wrench = random_bodies(1, 5)
-    at = dict(pose=pose, com=com)
+    at = dict(pose=pose, com=com, point=POINT)
     V, F = cv.twist_matrix(a, b, **at), cv.wrench_matrix(a, b, **at)
     close(np.einsum("...ij,...j->...i", V, twist), cv.convert_twist(twist, a, b, **at))
     close(np.einsum("...ij,...j->...i", F, wrench), cv.convert_wrench(wrench, a, b, **at))
@@ -80,11 +83,13 @@ def test_matrices_are_the_conversions_and_dual(a, b):
 def test_batches_are_rows(a, b):
     """A batch with leading axes gives what its rows give one at a time; one pose serves many twists."""
     pose, com, twist, _ = random_bodies(2, 6)
-    whole = cv.convert_twist(twist.reshape(2, 3, 6), a, b, pose=pose.reshape(2, 3, 7), com=com.reshape(2, 3, 3))
-    rows = [cv.convert_twist(twist[i], a, b, pose=pose[i], com=com[i]) for i in range(6)]
+    whole = cv.convert_twist(
+        twist.reshape(2, 3, 6), a, b, pose=pose.reshape(2, 3, 7), com=com.reshape(2, 3, 3), point=POINT
+    )
+    rows = [cv.convert_twist(twist[i], a, b, pose=pose[i], com=com[i], point=POINT) for i in range(6)]
     np.testing.assert_array_equal(whole.reshape(6, 6), rows)
-    shared = cv.convert_twist(twist, a, b, pose=pose[0], com=com[0])
-    np.testing.assert_array_equal(shared[3], cv.convert_twist(twist[3], a, b, pose=pose[0], com=com[0]))
+    shared = cv.convert_twist(twist, a, b, pose=pose[0], com=com[0], point=POINT)
+    np.testing.assert_array_equal(shared[3], cv.convert_twist(twist[3], a, b, pose=pose[0], com=com[0], point=POINT))
 
 
 @given(poses, vectors, spatials)
@@ -104,7 +109,8 @@ def test_points_of_a_moving_body(name):
     pose, com, twist, _ = (x[0] for x in random_bodies(3, 1))
     entry = cv.CONVENTIONS[name]
     R = Rotation.from_quat(pose[3:])
-    point = {"com": com, "origin": np.zeros(3), "world": R.inv().apply(-pose[:3])}[entry.point]
+    point = {"com": R.apply(com), "origin": np.zeros(3), "world": -pose[:3], "given": POINT - pose[:3]}[entry.point]
+    point = R.inv().apply(point)
     v, w = twist[:3], twist[3:]  # of the COM, in world axes
 
     def position(h):
@@ -112,7 +118,7 @@ def test_points_of_a_moving_body(name):
         return pose[:3] + R.apply(com) + h * v + turned.apply(point - com)
 
     rate = (position(1e-5) - position(-1e-5)) / 2e-5
-    got_v, got_w = cv.split(cv.convert_twist(twist, "newton", name, pose=pose, com=com), entry.order)
+    got_v, got_w = cv.split(cv.convert_twist(twist, "newton", name, pose=pose, com=com, point=POINT), entry.order)
     np.testing.assert_allclose(R.apply(got_v) if entry.linear_axes == "body" else got_v, rate, atol=1e-8)
     close(R.apply(got_w) if entry.angular_axes == "body" else got_w, w)
 
@@ -147,6 +153,10 @@ def test_pose_and_com_only_where_they_matter():
     np.testing.assert_array_equal(cv.convert_twist(x, "newton", "isaac"), x)
     np.testing.assert_array_equal(cv.convert_wrench(x, "sap", "drake"), x)
     np.testing.assert_array_equal(cv.convert_twist(x, "modern_robotics_body", "modern_robotics_body"), x)
+    with pytest.raises(ValueError, match="point="):
+        cv.convert_twist(x, "sap", "mujoco_com", pose=np.ones(7))
+    with pytest.raises(ValueError, match="no code"):
+        _ = cv.CONVENTIONS["mujoco_com"].code
     upright = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
     np.testing.assert_array_equal(cv.convert_twist(x, "sap", "mujoco", pose=upright), [3.0, 4.0, 5.0, 0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="pose="):
@@ -190,6 +200,16 @@ def test_quaternion_orders():
     assert cv.convert_quaternion([1.0, 2.0, 3.0, 4.0], "isaac", "newton").tolist() == [2.0, 3.0, 4.0, 1.0]
     with pytest.raises(ValueError, match="zero"):
         cv.rotation_matrix(np.zeros(4))
+
+
+@given(poses, names, names)
+def test_poses_return(pose, a, b):
+    """Coordinates of free joints return exactly; Drake's begin with the scalar, MuJoCo's with the position."""
+    there = cv.convert_pose(pose, "newton", a)
+    np.testing.assert_array_equal(cv.convert_pose(cv.convert_pose(there, a, b), b, "newton"), pose)
+    order = {"drake": [6, 3, 4, 5, 0, 1, 2], "mujoco": [0, 1, 2, 6, 3, 4, 5]}
+    for name, columns in order.items():
+        np.testing.assert_array_equal(cv.convert_pose(pose, "newton", name), pose[columns])
 
 
 @pytest.mark.parametrize("axis", range(3))
@@ -369,16 +389,16 @@ def single_kernel(
 def test_warp_converts_like_numpy():
     """Every pair of conventions, twists and wrenches, in float64."""
     pose, com, twist, wrench = random_bodies(7, 3)
-    codes = np.array([[cv.CONVENTIONS[a].code, cv.CONVENTIONS[b].code] for a, b in PAIRS], dtype=np.int32)
+    codes = np.array([[cv.CONVENTIONS[a].code, cv.CONVENTIONS[b].code] for a, b in DEVICE_PAIRS], dtype=np.int32)
     inputs = [
         wp.array(np.stack([twist, wrench], axis=1), dtype=wp.spatial_vectord),
         wp.array(codes),
         wp.array(pose, dtype=wp.transformd),
         wp.array(com, dtype=wp.vec3d),
     ]
-    outputs = [wp.zeros((3, len(PAIRS)), dtype=wp.spatial_vectord) for _ in range(2)]
-    wp.launch(convert_kernel, (3, len(PAIRS)), inputs, outputs)
-    for k, (a, b) in enumerate(PAIRS):
+    outputs = [wp.zeros((3, len(DEVICE_PAIRS)), dtype=wp.spatial_vectord) for _ in range(2)]
+    wp.launch(convert_kernel, (3, len(DEVICE_PAIRS)), inputs, outputs)
+    for k, (a, b) in enumerate(DEVICE_PAIRS):
         close(outputs[0].numpy()[:, k], cv.convert_twist(twist, a, b, pose=pose, com=com), 10.0)
         close(outputs[1].numpy()[:, k], cv.convert_wrench(wrench, a, b, pose=pose, com=com), 10.0)
 
@@ -456,7 +476,7 @@ def test_mujoco_velocities(free_body, seed):
     pose, com, qvel, _ = set_free_body(free_body, seed)
     at = dict(pose=pose, com=com)
     newton_twist = cv.convert_twist(qvel, "mujoco", "newton", **at)
-    close(np.concatenate([newton_twist[3:], newton_twist[:3]]), data.cvel[1])  # about the COM of the tree
+    close(np.concatenate([newton_twist[3:], newton_twist[:3]]), data.cvel[1])  # the tree's COM is the body's
     for kind, local, target in (
         (mujoco.mjtObj.mjOBJ_XBODY, 0, "drake"),
         (mujoco.mjtObj.mjOBJ_XBODY, 1, "modern_robotics_body"),
@@ -465,6 +485,29 @@ def test_mujoco_velocities(free_body, seed):
         got = np.zeros(6)
         mujoco.mj_objectVelocity(model, data, kind, 1, got, local)
         close(cv.convert_twist(qvel, "mujoco", target, **at), got)
+
+
+def test_mujoco_com_based_frame():
+    """cvel of every body of a chain, which MuJoCo writes about the COM of the tree, is the mujoco_com convention."""
+    mujoco = pytest.importorskip("mujoco")
+    model = mujoco.MjModel.from_xml_string("""
+        <mujoco><worldbody><body><freejoint/><inertial pos="0.3 -0.2 0.5" mass="2" diaginertia="0.1 0.2 0.25"/>
+        <body pos="1 0 0"><joint axis="0 1 0"/><inertial pos="0 0.4 0" mass="1" diaginertia="0.1 0.2 0.25"/></body>
+        </body></worldbody></mujoco>""")
+    data = mujoco.MjData(model)
+    rng = np.random.default_rng(0)
+    data.qpos[:], data.qvel[:] = rng.normal(size=8), rng.normal(size=7)
+    data.qpos[3:7] /= np.linalg.norm(data.qpos[3:7])
+    mujoco.mj_fwdPosition(model, data)
+    mujoco.mj_comVel(model, data)
+    pose = cv.convert_pose(np.concatenate([data.xpos, data.xquat], axis=1), "mujoco", "newton")[1:]
+    for body in (1, 2):
+        got = np.zeros(6)
+        mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_XBODY, body, got, 0)
+        at = dict(pose=pose[body - 1], com=model.body_ipos[body], point=data.subtree_com[1])
+        close(cv.convert_twist(data.cvel[body], "mujoco_com", "drake", **at), got)
+        newton_twist = cv.convert_twist(data.cvel[body], "mujoco_com", "newton", **at)
+        close(cv.convert_twist(newton_twist, "newton", "mujoco_com", **at), data.cvel[body])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -490,22 +533,6 @@ def test_mujoco_accelerates_as_converted(free_body):
         accelerations.append(data.qacc.copy())
     data.xfrc_applied[1] = data.qfrc_applied[:] = 0.0
     np.testing.assert_allclose(accelerations[0], accelerations[1], atol=1e-9)
-
-
-def test_newton_eval_fk_writes_newton_twists():
-    """A free joint's joint_qd comes out of Newton's kinematics as the twist at the COM, and its points move so."""
-    import newton
-
-    builder = newton.ModelBuilder()
-    body = builder.add_body(mass=1.0, com=wp.vec3(0.3, -0.2, 0.5), inertia=wp.mat33(np.eye(3)))
-    model = builder.finalize()
-    state = model.state()
-    pose, _, twist, _ = (x[0] for x in random_bodies(12, 1))
-    state.joint_q.assign(pose.astype(np.float32))
-    state.joint_qd.assign(twist.astype(np.float32))
-    newton.eval_fk(model, state.joint_q, state.joint_qd, state)
-    np.testing.assert_allclose(state.body_q.numpy()[body], pose, atol=1e-6)
-    np.testing.assert_allclose(state.body_qd.numpy()[body], twist, atol=1e-6)
 
 
 @pytest.mark.skipif(find_spec("pydrake") is None, reason="needs drake")
@@ -537,8 +564,7 @@ def test_drake_plant(pose, twist):
     plant, context, body = drake_plant()
     from pydrake.multibody.math import SpatialVelocity
 
-    q = np.concatenate([cv.convert_quaternion(pose[3:], "newton", "drake"), pose[:3]])
-    plant.SetPositions(context, q)
+    plant.SetPositions(context, cv.convert_pose(pose, "newton", "drake"))
     plant.SetFreeBodySpatialVelocity(context, body, SpatialVelocity(twist))
     close(plant.GetVelocities(context), twist)
     r_com = body.CalcCenterOfMassInBodyFrame(context)

@@ -5,6 +5,7 @@ See ``docs/conventions.md`` for the formulas.
 """
 
 from .frames import (
+    convert_pose,
     convert_quaternion,
     convert_up_axis,
     quaternion_from_matrix,
@@ -30,6 +31,7 @@ __all__ = [
     "Convention",
     "Pluecker",
     "convention",
+    "convert_pose",
     "convert_quaternion",
     "convert_twist",
     "convert_up_axis",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .table import quaternion_order, up_axis
+from .table import convention, quaternion_order, up_axis
 
 
 def array(value, length: int, name: str) -> np.ndarray:
@@ -29,6 +29,24 @@ def convert_quaternion(q, source, target) -> np.ndarray:
     q = array(q, 4, "q")
     old, new = quaternion_order(source), quaternion_order(target)
     return q[..., [old.index(letter) for letter in new]]
+
+
+def convert_pose(pose, source, target) -> np.ndarray:
+    """Reorder poses, the coordinates of free joints, between systems.
+
+    Args:
+        pose: Position [m] of the body frame and quaternion (..., 7), in the order of ``source``.
+        source: Name in :data:`CONVENTIONS` or a Convention; Drake's has the quaternion first.
+        target: Likewise.
+
+    Returns:
+        A new float64 array (..., 7).
+    """
+    pose = array(pose, 7, "pose")
+    source, target = convention(source), convention(target)
+    position, q = (pose[..., 4:], pose[..., :4]) if source.quaternion_first else (pose[..., :3], pose[..., 3:])
+    q = convert_quaternion(q, source, target)
+    return np.concatenate([q, position] if target.quaternion_first else [position, q], axis=-1)
 
 
 def rotation_matrix(q, order="xyzw") -> np.ndarray:

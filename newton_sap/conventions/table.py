@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 ORDERS = ("linear", "angular")
-POINTS = ("com", "origin", "world")
+POINTS = ("com", "origin", "world", "given")
 AXES = ("world", "body")
 
 
@@ -21,14 +21,16 @@ class Convention:
     order: str
     """Which part comes first: ``"linear"`` or ``"angular"``."""
     point: str
-    """Whose velocity the linear part is: ``"com"``, ``"origin"`` of the body frame, or the body's material at the
-    origin of the ``"world"``."""
+    """Whose velocity the linear part is: ``"com"``, ``"origin"`` of the body frame, the body's material at the origin
+    of the ``"world"``, or that at a point ``"given"`` with each conversion."""
     linear_axes: str = "world"
     """Axes of the linear part and the force: ``"world"`` or ``"body"``."""
     angular_axes: str = "world"
     """Axes of the angular part and the moment: ``"world"`` or ``"body"``."""
     quaternion: str = "xyzw"
     """Storage order of quaternions: ``"xyzw"`` or ``"wxyz"``."""
+    quaternion_first: bool = False
+    """Whether a pose, the coordinates of a free joint, has its quaternion before its position."""
 
     def __post_init__(self):
         for name, value, allowed in (
@@ -46,8 +48,10 @@ class Convention:
         """The twist part of the convention as an integer, for :func:`newton_sap.conventions.device.convert_twist`.
 
         Bit 0: angular first. Bits 1 and 2: 0 COM, 1 body origin, 2 world origin. Bit 3: linear part in body axes.
-        Bit 4: angular part in body axes.
+        Bit 4: angular part in body axes. A given point has no code.
         """
+        if self.point == "given":
+            raise ValueError("a convention about a given point has no code; convert to another one and shift")
         return (
             ORDERS.index(self.order)
             + 2 * POINTS.index(self.point)
@@ -59,15 +63,20 @@ class Convention:
 CONVENTIONS = {
     "newton": Convention("linear", "com"),
     "sap": Convention("angular", "origin"),
-    "drake": Convention("angular", "origin", quaternion="wxyz"),
+    "drake": Convention("angular", "origin", quaternion="wxyz", quaternion_first=True),
     "mujoco": Convention("linear", "origin", angular_axes="body", quaternion="wxyz"),
+    "mujoco_com": Convention("angular", "given", quaternion="wxyz"),
     "isaac": Convention("linear", "com", quaternion="wxyz"),
     "isaac_gym": Convention("linear", "com"),
     "physx": Convention("linear", "com"),
     "modern_robotics_body": Convention("angular", "origin", "body", "body", quaternion="wxyz"),
     "modern_robotics_spatial": Convention("angular", "world", quaternion="wxyz"),
 }
-"""Conventions by name. ``"mujoco"`` is the free joint: ``qvel`` as twist and ``qfrc`` as wrench, a mixed frame."""
+"""Conventions by name.
+
+``"mujoco"`` is the free joint: ``qvel`` as twist and ``qfrc_applied`` as wrench, a mixed frame. ``"mujoco_com"`` is that
+of ``cvel`` and ``cfrc_ext``: the given point is ``subtree_com`` of the tree's root body.
+"""
 
 QUATERNION_ORDERS = {name: entry.quaternion for name, entry in CONVENTIONS.items()} | {
     "warp": "xyzw",

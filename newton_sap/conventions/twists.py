@@ -41,7 +41,8 @@ def power(twist, wrench) -> np.ndarray:
 class _Body:
     """Where a body is, asked for only when a conversion depends on it."""
 
-    def __init__(self, pose, com, source: Convention, target: Convention):
+    def __init__(self, pose, com, point, source: Convention, target: Convention):
+        self._point = None if point is None else array(point, 3, "point")
         self._pose = None if pose is None else array(pose, 7, "pose")
         self._com = None if com is None else array(com, 3, "com")
         self._pair = f"from {source} to {target}"
@@ -62,24 +63,32 @@ class _Body:
             raise ValueError(f"converting {self._pair} needs com=, the centre of mass in body axes (zeros if it is so)")
         return self._com
 
+    @property
+    def point(self) -> np.ndarray:
+        if self._point is None:
+            raise ValueError(f"converting {self._pair} needs point=, the reference point in the world")
+        return self._point
+
     def offset(self, source: str, target: str) -> np.ndarray | None:
         """Target point minus source point in world axes [m]; None if they are the same."""
         if source == target:
             return None
         # Differences from the body origin first: world positions would cancel between COM and origin.
-        parts = {"com": 0.0, "origin": 0.0, "world": 0.0}
+        parts = {"origin": 0.0}
         for point in (source, target):
             if point == "com":
                 parts[point] = rotate(self.rotation, self.com)
             elif point == "world":
                 parts[point] = -self.pose[..., :3]
+            elif point == "given":
+                parts[point] = self.point - self.pose[..., :3]
         return parts[target] - parts[source]
 
 
-def _convert(value, source, target, pose, com, shift, name) -> np.ndarray:
+def _convert(value, source, target, body, shift, name) -> np.ndarray:
     source, target = convention(source), convention(target)
     first, second = split(array(value, 6, name), source.order)
-    body = _Body(pose, com, source, target)
+    body = _Body(*body, source, target)
     same_axes = (source.linear_axes, source.angular_axes) == (target.linear_axes, target.angular_axes)
     if source.point == target.point and same_axes:
         return join(first, second, target.order)
@@ -97,7 +106,7 @@ def _convert(value, source, target, pose, com, shift, name) -> np.ndarray:
     return join(first, second, target.order)
 
 
-def convert_twist(twist, source, target, *, pose=None, com=None) -> np.ndarray:
+def convert_twist(twist, source, target, *, pose=None, com=None, point=None) -> np.ndarray:
     """Convert the velocity of rigid bodies between conventions.
 
     Args:
@@ -108,14 +117,16 @@ def convert_twist(twist, source, target, *, pose=None, com=None) -> np.ndarray:
             needed where point or axes change.
         com: Centres of mass (..., 3) [m] in body axes as in ``Model.body_com``; needed where the point changes from or
             to the COM.
+        point: Reference points (..., 3) in the world [m]; needed where the point changes from or to a given one, as in
+            ``"mujoco_com"``.
 
     Returns:
         Velocities (..., 6) as ``target`` writes them; leading axes broadcast.
     """
-    return _convert(twist, source, target, pose, com, shift_twist, "twist")
+    return _convert(twist, source, target, (pose, com, point), shift_twist, "twist")
 
 
-def convert_wrench(wrench, source, target, *, pose=None, com=None) -> np.ndarray:
+def convert_wrench(wrench, source, target, *, pose=None, com=None, point=None) -> np.ndarray:
     """Convert wrenches on rigid bodies between conventions; the dual of :func:`convert_twist`.
 
     Power is the same before and after: ``convert_wrench(F) . convert_twist(V) == F . V``.
@@ -128,24 +139,26 @@ def convert_wrench(wrench, source, target, *, pose=None, com=None) -> np.ndarray
             ``xfrc_applied`` is ``"newton"``.
         pose: As in :func:`convert_twist`.
         com: As in :func:`convert_twist`.
+        point: As in :func:`convert_twist`.
 
     Returns:
         Wrenches (..., 6) as ``target`` writes them.
     """
-    return _convert(wrench, source, target, pose, com, shift_wrench, "wrench")
+    return _convert(wrench, source, target, (pose, com, point), shift_wrench, "wrench")
 
 
-def twist_matrix(source, target, *, pose=None, com=None) -> np.ndarray:
+def twist_matrix(source, target, *, pose=None, com=None, point=None) -> np.ndarray:
     """Return the matrices (..., 6, 6) that :func:`convert_twist` multiplies by."""
-    return _matrix(convert_twist, source, target, pose, com)
+    return _matrix(convert_twist, source, target, pose, com, point)
 
 
-def wrench_matrix(source, target, *, pose=None, com=None) -> np.ndarray:
+def wrench_matrix(source, target, *, pose=None, com=None, point=None) -> np.ndarray:
     """Return the matrices (..., 6, 6) that :func:`convert_wrench` multiplies by: inverse transposes of the former."""
-    return _matrix(convert_wrench, source, target, pose, com)
+    return _matrix(convert_wrench, source, target, pose, com, point)
 
 
-def _matrix(convert, source, target, pose, com) -> np.ndarray:
+def _matrix(convert, source, target, pose, com, point) -> np.ndarray:
     pose = None if pose is None else array(pose, 7, "pose")[..., None, :]
     com = None if com is None else array(com, 3, "com")[..., None, :]
-    return np.swapaxes(convert(np.eye(6), source, target, pose=pose, com=com), -1, -2)
+    point = None if point is None else array(point, 3, "point")[..., None, :]
+    return np.swapaxes(convert(np.eye(6), source, target, pose=pose, com=com, point=point), -1, -2)
