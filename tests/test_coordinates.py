@@ -1,5 +1,8 @@
 """Maximal and generalised coordinates: Jacobians, velocities, forces and joint torques of random trees."""
 
+import re
+from pathlib import Path
+
 import newton
 import numpy as np
 import pytest
@@ -318,3 +321,14 @@ def test_loop_joints_and_shapes():
         at.stacked_jacobian(layout="other")
     with pytest.raises(ValueError, match="length"):
         at.body_wrench(np.zeros(3), length=0.0)
+
+
+def test_documented_examples_run():
+    """The examples of docs/conventions.md run in order, and what they assert is true."""
+    text = (Path(__file__).parents[1] / "docs" / "conventions.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 7
+    scope = {}
+    for block in blocks:
+        exec(compile(block, "conventions.md", "exec"), scope)
+    assert all(f"`{name}`" in text for name in cv.CONVENTIONS)
