@@ -9,6 +9,7 @@ Shapes: ``...`` are the leading axes of the batch, ``B`` bodies, ``N`` joints, `
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import newton
@@ -80,13 +81,16 @@ class Coordinates:
             return cls._build(model, *_evaluate(model, where))
         joint_q = _shaped(where, (model.joint_coord_count,), "joint_q")
         state = model.state()
-        state.joint_qd.zero_()
 
         def place(row):
+            if row.size == 0:
+                return
             state.joint_q.assign(row.astype(np.float32))
             newton.eval_fk(model, state.joint_q, state.joint_qd, state)
 
-        return cls._batch(model, state, place, joint_q.reshape(-1, joint_q.shape[-1]), joint_q.shape[:-1])
+        return cls._batch(
+            model, state, place, joint_q.reshape(math.prod(joint_q.shape[:-1]), joint_q.shape[-1]), joint_q.shape[:-1]
+        )
 
     @classmethod
     def from_bodies(cls, model: newton.Model, body_q) -> Coordinates:
@@ -98,10 +102,14 @@ class Coordinates:
         state = model.state()
 
         def place(rows):
+            if rows.size == 0:
+                return
             state.body_q.assign(rows.astype(np.float32))
             newton.eval_ik(model, state, state.joint_q, state.joint_qd)
 
-        return cls._batch(model, state, place, body_q.reshape(-1, *body_q.shape[-2:]), body_q.shape[:-2])
+        return cls._batch(
+            model, state, place, body_q.reshape(math.prod(body_q.shape[:-2]), *body_q.shape[-2:]), body_q.shape[:-2]
+        )
 
     @classmethod
     def _batch(cls, model, state, place, rows, shape) -> Coordinates:
@@ -110,7 +118,9 @@ class Coordinates:
         for i, row in enumerate(rows):
             place(row)
             jacobian[i], body_q[i] = _evaluate(model, state)
-        return cls._build(model, jacobian.reshape(*shape, *jacobian.shape[1:]), body_q.reshape(*shape, -1, 7))
+        return cls._build(
+            model, jacobian.reshape(*shape, *jacobian.shape[1:]), body_q.reshape(*shape, model.body_count, 7)
+        )
 
     @classmethod
     def _build(cls, model, jacobian, body_q) -> Coordinates:
@@ -132,7 +142,7 @@ class Coordinates:
         J = np.moveaxis(convert_twist(columns, "newton", convention, pose=self.body_q, com=self.body_com), 0, -1)
         if layout == "parts":
             J = np.concatenate([J[..., :3, :], J[..., 3:, :]], axis=-3)
-        return J.reshape(*self.jacobian.shape[:-3], -1, self.jacobian.shape[-1])
+        return J.reshape(*self.jacobian.shape[:-3], 6 * self.jacobian.shape[-3], self.jacobian.shape[-1])
 
     def body_velocity(self, joint_qd, convention="newton") -> np.ndarray:
         """Return the body twists (..., B, 6) [m/s, rad/s] of joint velocities (..., D)."""
@@ -232,7 +242,7 @@ class Coordinates:
         force = self._joint_values(force, "force")
         J = self._weighted(length)
         F = times(np.linalg.pinv(np.swapaxes(J, -1, -2), rcond=_RCOND), force)
-        F = F.reshape(*F.shape[:-1], -1, 6) * _weights(length)
+        F = F.reshape(*F.shape[:-1], self.jacobian.shape[-3], 6) * _weights(length)
         residual = force - self.generalised_force(F)
         return convert_wrench(F, "newton", convention, pose=self.body_q, com=self.body_com), residual
 
@@ -336,10 +346,10 @@ class Coordinates:
 
     def _weighted(self, length) -> np.ndarray:
         J = self.jacobian * _weights(length)[:, None]
-        return J.reshape(*J.shape[:-3], -1, J.shape[-1])
+        return J.reshape(*J.shape[:-3], 6 * J.shape[-3], J.shape[-1])
 
     def _flat(self, twists, length) -> np.ndarray:
-        return (twists * _weights(length)).reshape(*twists.shape[:-2], -1)
+        return (twists * _weights(length)).reshape(*twists.shape[:-2], 6 * twists.shape[-2])
 
     def _joint_values(self, value, name) -> np.ndarray:
         return _shaped(value, (self.jacobian.shape[-1],), name)
@@ -368,7 +378,8 @@ def _evaluate(model, state):
             first, last = dofs[starts[a]], dofs[ends[a]]
             for i, j in enumerate(range(starts[a], ends[a])):
                 jacobian[child[j], :, first:last] = packed[a, 6 * i : 6 * i + 6, : last - first]
-    return jacobian, state.body_q.numpy().astype(np.float64).reshape(-1, 7)
+    body_q = np.zeros((0, 7)) if state.body_q is None else state.body_q.numpy().astype(np.float64)
+    return jacobian, body_q.reshape(model.body_count, 7)
 
 
 def _twist_fit(J, twist, length) -> np.ndarray:

@@ -160,6 +160,24 @@ def test_batches_are_states():
     close(one.body_velocity(Q)[1, 1], one.body_velocity(Q[1, 1]))
 
 
+def test_nothing_to_convert():
+    """A model without bodies and a batch without states give empty arrays of the right shapes."""
+    empty = newton.ModelBuilder().finalize()
+    at = Coordinates.at(empty, empty.state())
+    assert at.stacked_jacobian().shape == (0, 0)
+    assert at.joint_velocity(np.zeros((0, 6)))[0].shape == (0,)
+    model, _ = tree(0)
+    for at in (
+        Coordinates.at(model, np.zeros((0, model.joint_coord_count))),
+        Coordinates.from_bodies(model, np.zeros((0, model.body_count, 7))),
+    ):
+        V = np.zeros((0, model.body_count, 6))
+        for method in METHODS:
+            assert at.joint_velocity(V, method=method)[0].shape == (0, model.joint_dof_count)
+        assert at.body_wrench(np.zeros((0, model.joint_dof_count)))[0].shape == V.shape
+        assert at.joint_torque_from_generalised(np.zeros((0, model.joint_dof_count)))[0].shape[0] == 0
+
+
 def test_mujoco_has_the_same_jacobian():
     """Hinges and slides: the rows agree with MuJoCo's Jacobians at the COM and at the body origin."""
     mujoco = pytest.importorskip("mujoco")
