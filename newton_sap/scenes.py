@@ -34,6 +34,11 @@ class Scene:
     """Sets the drive targets for a time [s]; None where they stay as built."""
 
     @property
+    def worlds(self) -> int:
+        """Number of worlds of the model; a model built without any counts as one."""
+        return max(int(self.model.world_count), 1)
+
+    @property
     def frame_dt(self) -> float:
         """Duration of a frame [s]."""
         return self.dt * self.substeps
@@ -98,6 +103,19 @@ def pendulum_cart(*, angle: float = 30.0, world_count: int = 1, device: str | No
     return Scene("pendulum_cart", model, 1.0 / 240.0, 4, "Cart and pole swing; their centre of mass keeps its x.")
 
 
+def free_body(*, device: str | None = None) -> Scene:
+    """A tumbling block of 6 kg in zero gravity whose COM lies 0.27 m off its body's origin; no contact."""
+    builder = _builder()
+    builder.gravity = (0.0, 0.0, 0.0)
+    ghost = _density(builder, 1000.0)
+    ghost.has_shape_collision = False
+    body = builder.add_body(label="block")
+    builder.add_shape_box(body, xform=wp.transform((0.2, -0.1, 0.15)), hx=0.15, hy=0.1, hz=0.05, cfg=ghost)
+    builder.joint_qd[:6] = [0.5, 0.2, -0.1, 1.0, 6.0, 2.0]  # of the COM [m/s], then about it [rad/s]
+    model = builder.finalize(device=device)
+    return Scene("free_body", model, 1.0 / 240.0, 4, "The COM flies straight while the block tumbles about it.")
+
+
 def quadruped(*, drop: float = 0.0, world_count: int = 1, device: str | None = None) -> Scene:
     """A four-legged robot of 12 driven joints, held in a crouch by its drives, ``drop`` [m] above standing on its feet."""
     builder = _builder(mu=0.8)
@@ -153,6 +171,7 @@ def gripper_targets(control: newton.Control, time: float) -> None:
 SCENES: dict[str, Callable[..., Scene]] = {
     "box_on_incline": box_on_incline,
     "box_stack": box_stack,
+    "free_body": free_body,
     "gripper_cube": gripper_cube,
     "pendulum_cart": pendulum_cart,
     "quadruped": quadruped,

@@ -276,6 +276,7 @@ def test_scenes_start_in_their_contacts(name):
     expected = {
         "box_on_incline": 4,
         "box_stack": 40,
+        "free_body": 0,
         "gripper_cube": 4,
         "pendulum_cart": 0,
         "quadruped": 4,

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from .. import __version__
 from .bench import bench
+from .compare import compare
 
 app = typer.Typer(
     help="SAP contact solver for the Newton physics engine. Exit codes: 0 done, 1 a check failed, 2 usage.",
@@ -112,3 +113,4 @@ def solvers(
 
 
 app.command()(bench)
+app.command()(compare)
