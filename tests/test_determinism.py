@@ -19,7 +19,7 @@ import pytest
 import test_capture
 import test_faults
 import warp as wp
-from rig import link, material
+from rig import material
 
 from newton_sap import SolverSAP
 
@@ -180,23 +180,11 @@ def test_runs_of_one_solver_agree():
     assert_same_bits(rollout.run().everything(), first)
 
 
-def large_group():
-    """So many balls in one world that its Newton directions come from conjugate gradients."""
-    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -9.81))
-    for i in range(90):
-        at = wp.vec3(0.19 * (i % 5) + 0.01 * (i // 25), 0.19 * (i // 5 % 5), 0.1 + 0.19 * (i // 25))
-        body = link(builder, inertia=0.01)
-        builder.add_articulation([builder.add_joint_free(body)])
-        builder.joint_q[-7:-4] = [*at]
-        builder.add_shape_sphere(body, radius=0.1, cfg=material())
-    return builder
-
-
 def test_large_groups_do_not_see_the_order_of_contacts():
     """Conjugate gradients gather their sums in a fixed order too."""
     results = []
     for seed in (None, 0, 1):
-        worlds = test_faults.Worlds(1, builder=large_group)
+        worlds = test_faults.Worlds(1, builder=test_faults.large_group)
         assert worlds.solver.topology.needs_iterations
         disorder = None if seed is None else lambda w, seed=seed: test_faults.shuffled(w.contacts, seed)
         for _ in range(3):
