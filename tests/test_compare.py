@@ -144,6 +144,24 @@ def test_pendulum_energy_and_joints():
     assert xpbd["iterations_max"] == 2 and featherstone["iterations_max"] is None
 
 
+@pytest.mark.parametrize("name", scenes.SCENES)
+def test_every_scene_can_be_compared(name):
+    """SAP runs each scene, replayed from a graph, without a complaint."""
+    found = compare(name, ["sap"], frames=2, reference=False, device="cpu")
+    assert found["sap"].verdict == "ok" and found["sap"].parameters["stepping"] == "captured"
+    assert found.settings.frames == 2 and len(found["sap"].recording.time) == 3
+    assert "<table" in found._repr_html_()
+
+
+def test_drives_follow_the_scene():
+    """The gripper's targets move from frame to frame, and the tracking error is the distance from them."""
+    found = compare("gripper_cube", ["sap"], frames=8, reference=False, device="cpu")
+    run = found["sap"].recording
+    assert run.joint_target_q[0, 1] == 0.0 and run.joint_target_q[-1, 1] == pytest.approx(0.03 * 7 / 60 / 0.3)
+    errors = np.abs(run.joint_q - run.joint_target_q)[-2:, :3]
+    assert found["sap"].metrics["tracking_error"] == pytest.approx(errors.max(), rel=1e-4)
+
+
 def test_mechanics_of_a_known_motion():
     """Energy and momentum of the free body at its start are those it was built with."""
     scene = scenes.free_body(device="cpu")

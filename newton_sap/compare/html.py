@@ -6,11 +6,11 @@ from base64 import b64encode
 from html import escape
 from typing import TYPE_CHECKING
 
-from .plots import Plot, draw
 from .report import applicable, cells, parameter_cells, prediction_cells, provenance, summary
 from .theory import SUBJECTS, Subject
 
 if TYPE_CHECKING:
+    from .plots import Plot
     from .session import Comparison
 
 _STYLE = """
@@ -35,7 +35,9 @@ footer { margin-top: 2rem; font-size: .8rem; color: #555d64; }
 
 
 def page(comparison: Comparison) -> str:
-    """Return the whole report as one HTML document."""
+    """Return the whole report as one HTML document; needs matplotlib."""
+    from .plots import draw
+
     scene = comparison.scene.name
     title = f"{scene} under {', '.join(comparison.settings.solvers)}"
     parts = [
@@ -53,6 +55,11 @@ def page(comparison: Comparison) -> str:
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
         f"<style>{_STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
+
+
+def metrics_table(comparison: Comparison) -> str:
+    """Return what was compared and the metrics, as a fragment for a notebook."""
+    return f"<p>{escape(summary(comparison))}</p>\n{_table(*cells(comparison))}"
 
 
 def _section(name: str, title: str, content: str) -> str:

@@ -127,7 +127,7 @@ class SceneRun(WarpRun):
         self.other.assign(start)
         self.solver.reset(self.state)
 
-    def settings_iterations(self) -> float | None:
+    def told_iterations(self) -> float | None:
         """Return the iterations of the last step: counted, or the fixed number of a solver that never stops early."""
         counted = self.iterations()
         if counted is not None:
@@ -239,7 +239,7 @@ class _Series:
             self.force.append((self.momentum - before) / run.scene.frame_dt + self.weight)
         else:
             self.force.append(upward_force(run))
-        for values, value in ((self.iterations, run.settings_iterations()), (self.residual, run.scaled_residual())):
+        for values, value in ((self.iterations, run.told_iterations()), (self.residual, run.scaled_residual())):
             values += [] if value is None else [value]
 
     def look(self, probe: _Probe) -> None:

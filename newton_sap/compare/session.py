@@ -112,6 +112,11 @@ class Comparison:
 
         return page(self)
 
+    def _repr_html_(self) -> str:
+        from .html import metrics_table
+
+        return metrics_table(self)
+
     def write(self, folder: str | Path) -> list[Path]:
         """Write ``compare.json``, ``compare.md`` and ``compare.html`` into a folder and return their paths."""
         from .report import write

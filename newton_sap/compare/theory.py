@@ -51,7 +51,10 @@ _EXPLICIT = (
     "An explicit penalty is stable only while dt stays well below sqrt(m / k) and m / kd of the lightest part; a smaller "
     "step, as in featherstone/16, costs in proportion."
 )
-_HARD = "XPBD corrects positions by relaxed, few sweeps: depth, drives and momentum depend on their number."
+_HARD = (
+    "XPBD corrects positions by relaxed, few sweeps: depth, drives and momentum depend on their number (its keyword "
+    "iterations) as much as on the step."
+)
 
 SUBJECTS: dict[str, Subject] = {
     "sphere": Subject(rests=True, carried=True, energy="lost", notes=(_DEPTH, _HARD)),
