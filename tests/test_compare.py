@@ -317,6 +317,7 @@ def test_errors_name_what_is_near():
         (["sphere", "--solvers", ","], "at least one solver"),
         (["sphere", "--option", "iterations=3"], "write solver.name=value"),
         (["sphere", "--num-frames", "0"], "num-frames"),
+        (["sphere", "--device", "cuba:0"], "cannot be used"),
     ],
 )
 def test_usage_errors(arguments, expected):

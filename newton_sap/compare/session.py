@@ -149,7 +149,8 @@ def compare(
     Raises:
         SceneNotFoundError: No such scene; the message holds the nearest and all names.
         newton_sap.registry.SolverNotFoundError: No such solver.
-        SpecificationError: A contestant written wrongly or named twice, or fewer than one frame.
+        SpecificationError: A contestant written wrongly or named twice, a device that is not there, or fewer than
+            one frame.
     """
     import warp as wp
 
@@ -161,7 +162,7 @@ def compare(
     _check(labels, given, frames)
     build = _builder(scene)
     tell = progress or (lambda label: None)
-    with wp.ScopedDevice(device):
+    with wp.ScopedDevice(_device(device)):
         shown = build()
         settings = Settings(
             scene=shown.name,
@@ -204,6 +205,15 @@ def _check(labels: tuple[str, ...], options: dict, frames: int | None) -> None:
             raise SpecificationError(f"options are given for {name!r}, which is not among {', '.join(labels)}")
     if frames is not None and frames < 1:
         raise SpecificationError(f"frames must be at least 1, not {frames}")
+
+
+def _device(name: str | None):
+    import warp as wp
+
+    try:
+        return wp.get_device(name)
+    except Exception as error:  # Warp raises different ones for malformed and for absent devices
+        raise SpecificationError(f"device {name!r} cannot be used: {error}") from error
 
 
 def _builder(scene: str | Callable[[], scenes.Scene]) -> Callable[[], scenes.Scene]:
