@@ -25,7 +25,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import random_models as rm  # noqa: E402
 import test_bad_input as bad  # noqa: E402
+import test_determinism as determinism  # noqa: E402
 import test_faults as faults  # noqa: E402
+import test_operations as operations  # noqa: E402
 
 from newton_sap import SolverSAP, scenes  # noqa: E402
 from newton_sap.diagnostics import REASONS  # noqa: E402
@@ -161,7 +163,7 @@ def converge(problems):
 LOADS = (1e3, 1e5, 1e7)
 """Bounds of the largest elastic force of a contact at the start of the step [N]."""
 
-SHOWN = 40
+SHOWN = 20
 
 BINS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 5), (6, 8), (9, 12), (13, 20), (21, 40), (41, 100))
 
@@ -201,7 +203,11 @@ def convergence_text(tallies, seconds):
     lines.append("| converged above 1e-3 | " + " | ".join(str(t.loose) for t in tallies.values()) + " |")
     cells = [f"{sum(k * n for k, n in t.iterations.items()) / t.problems:.2f}" for t in tallies.values()]
     lines += ["| mean iterations | " + " | ".join(cells) + " |", "", *load_table(tallies)]
-    lines += ["", f"Not converged: **{len(failures)}** of {total}."]
+    clean = [f'`"{law}"`' for law, t in tallies.items() if not t.failures and not t.loose]
+    lines += [
+        "",
+        f"Not converged: **{len(failures)}** of {total}. Without such a case: {', '.join(clean) or 'no law'}.",
+    ]
     if failures:
         lines += ["", f"The {SHOWN} with the least force:" if len(failures) > SHOWN else "All of them:"]
         lines += ["", "| law | scene | force [N] | dt [s] | contacts | reason | residual / scale |", "|---" * 7 + "|"]
@@ -294,8 +300,7 @@ class Runner:
 
 def soak(seconds):
     """Run every scene under every law in turn until the time is over; return the runners and memory [MiB]."""
-    runners = [Runner(name, LAWS[i % 3]) for i, name in enumerate(SOAK)]
-    runners += [Runner(name, LAWS[(i + 1) % 3]) for i, name in enumerate(SOAK)]
+    runners = [Runner(name, law) for name in SOAK for law in LAWS]
     for runner in runners:
         runner.chunk()
     memory, start = [rss()], time.perf_counter()
@@ -370,7 +375,7 @@ def refusals_text():
 
 PAGE = """# Reliability
 
-Made by `python docs/make_reliability.py` on {date}: {versions}; {machine}. Every number below is of that run.
+Made by `python docs/make_reliability.py` on {date}: {versions}; {machine}. Every number of convergence and soak is of that run.
 
 ## Convergence
 
@@ -379,20 +384,43 @@ friction, a third with velocity limits) with one to twelve random contacts, up t
 ground. Drawn anew each time: body masses over three decades, contact stiffness 1e2 to 1e12 N/m, damping times 1e-5 to 0.1 s,
 friction 0 to 1.5, speeds over four decades, dt from 1e-4 to 2e-2 s. {convergence}
 
+Where `"similar"` fails, a contact is so stiff that its cost is a narrow valley, bent by friction, which Newton's
+method follows in small steps. Its cost is measured from separation velocity zero, which adds a large constant where the
+contact is stiff; the test on the relative decrease of the cost may then end the iteration early ("converged above 1e-3").
+
 ## Soak
 
 Scenes run on under random kicks, random drive targets and restarts. "Unreported" counts states that are not finite and solves above
 the tolerance (above 1e-3 where the cost settled first) that no counter mentions; it is checked every 50 steps. {soak}
 
-## Bad input
+"""
+
+LISTS = "## Bad input"
+
+PAGE_LISTS = """## Bad input
 
 What is refused, from the tables of `tests/test_bad_input.py`. {refusals}
 
 Values that turn bad between steps raise nothing; `report()` counts them in their world and no bit of another world
-changes (`tests/test_faults.py`). Known exceptions, which are not counted:
+changes (`tests/test_faults.py`). NaN that nothing counts:
 
 {unseen}
+
+## Known defects
+
+Tests that are expected to fail, and why they do:
+
+{defects}
 """
+
+
+def defects():
+    """A line for each test marked as expected to fail."""
+    for module in (faults, determinism, operations):
+        for name, value in vars(module).items():
+            for mark in getattr(value, "pytestmark", []):
+                if mark.name == "xfail":
+                    yield f"- `{name}`: {value.__doc__.splitlines()[0]} Not so: {mark.kwargs['reason']}."
 
 
 def machine():
@@ -405,25 +433,36 @@ def machine():
     return f"CPU {name}, {os.cpu_count()} cores, shared"
 
 
+def measure(arguments):
+    """The part of the page that is measured."""
+    packages = ("newton", "warp-lang", "numpy")
+    soaked = soak_text(*soak(arguments.soak))  # first: memory freed by anything before would hide a leak
+    return PAGE.format(
+        date=datetime.date.today().isoformat(),
+        versions=", ".join(f"{p} {version(p)}" for p in packages) + f", Python {platform.python_version()}",
+        machine=machine(),
+        convergence=convergence_text(*converge(arguments.problems)),
+        soak=soaked,
+    )
+
+
 def main():
     """Measure and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--soak", type=float, default=300.0, help="seconds")
-    parser.add_argument("--problems", type=int, default=50000)
+    parser.add_argument("--problems", type=int, default=60000)
+    parser.add_argument("--lists", action="store_true", help="keep what was measured, renew the lists below it")
     arguments = parser.parse_args()
     wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
-    packages = ("newton", "warp-lang", "numpy")
+    path = ROOT / "docs" / "reliability.md"
     with wp.ScopedDevice("cpu"):
-        text = PAGE.format(
-            date=datetime.date.today().isoformat(),
-            versions=", ".join(f"{p} {version(p)}" for p in packages) + f", Python {platform.python_version()}",
-            machine=machine(),
-            convergence=convergence_text(*converge(arguments.problems)),
-            soak=soak_text(*soak(arguments.soak)),
+        measured = path.read_text(encoding="utf-8").split(LISTS)[0] if arguments.lists else measure(arguments)
+        lists = PAGE_LISTS.format(
             refusals=refusals_text(),
+            defects="\n".join(defects()),
             unseen="\n".join(f"- {n} = {v}: {reason}." for (n, v), reason in faults.UNSEEN.items()),
         )
-    (ROOT / "docs" / "reliability.md").write_text(text, encoding="utf-8")
+    path.write_text(measured + lists, encoding="utf-8")
 
 
 if __name__ == "__main__":
