@@ -8,7 +8,7 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
-from rig import link, material
+from rig import Rig, link, material
 
 from newton_sap import SolverSAP
 from newton_sap.diagnostics import REASONS
@@ -383,6 +383,23 @@ def test_any_step_length(dt, law):
         worlds.pipeline.collide(worlds.state, worlds.contacts)
         worlds.solver.step(worlds.state, worlds.state, worlds.control, worlds.contacts, dt)
     assert_converged(worlds)
+
+
+@pytest.mark.xfail(
+    strict=False, reason="the potential is measured from v = 0, so the cost is huge and its change looks small"
+)
+def test_settled_cost_means_a_small_residual():
+    """A ball that meets a very stiff ground under "similar" ends with a small residual or is counted as unconverged."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    body, stiff = link(builder, inertia=0.004), material(1e12, 0.0, friction=1.0, gap=0.02)
+    builder.add_articulation([builder.add_joint_free(body)])
+    builder.joint_q[2] = 0.102
+    builder.add_shape_sphere(body, radius=0.1, cfg=stiff)
+    builder.add_ground_plane(cfg=stiff)
+    rig = Rig(builder, 0.003, v=[3.0, 1.0, -2.0, 5.0, 1.0, 2.0], contact_model="similar").run()
+    report = rig.solver.report()
+    assert report.contacts[0] == 1
+    assert report.unconverged_steps[0] == 1 or report.residual[0] < 1e-3 * report.scale[0]
 
 
 def test_no_gravity():
