@@ -335,7 +335,9 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
             flags: Unused.
         """
         mask = self._normalize_reset_world_mask(world_mask)
-        mask = self._no_mask if mask is None else mask
+        if mask is None:
+            self.stats.dropped.zero_()
+            mask = self._no_mask
         self._launch(clear_stats, self.topology.group_count, [self.stats, self._group_world, mask])
 
     def notify_model_changed(self, flags: newton.ModelFlags | int) -> None:
@@ -421,7 +423,9 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         counts |= dict.fromkeys(("A", "factor"), size.block_size)
         self.tree = size.to_device(device)
         self.motion = allocate(Motion, counts, device)
-        small = dict.fromkeys(("column", "bias", "mass", "moment", "inertia", "A", "factor", "r", "v_star", "v"), 0)
+        small = dict.fromkeys(
+            ("column", "bias", "mass", "moment", "inertia", "A", "factor", "r", "v_star", "v", "drive_speed"), 0
+        )
         self.arrived = allocate(Motion, counts | small, device)
         rows = ROWS_PER_DOF * size.dof_count
         self.pools = Pools()
@@ -452,9 +456,10 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
             return self.options.max_contacts
         if self.model.shape_count == 0:
             return 0
-        if self.model.rigid_contact_max is not None:
-            return int(self.model.rigid_contact_max)
-        return int(newton.CollisionPipeline(self.model, publish_capacity=False).rigid_contact_max)
+        contacts = self.model.rigid_contact_max
+        if contacts is None:
+            contacts = newton.CollisionPipeline(self.model, publish_capacity=False).rigid_contact_max
+        return int(contacts) * (1 + self.options.spin_friction)
 
     def _reserve_contacts(self, capacity: int) -> None:
         """Grow the contact pool to a larger ``Contacts``, unless the user fixed the capacity."""

@@ -143,7 +143,6 @@ def test_replayed_worlds_equal_eager_ones(options):
     assert_same_bits(captured.everything(), eager.everything())
 
 
-@pytest.mark.xfail(strict=False, reason="the room made at construction does not count the spin of contacts")
 def test_first_call_can_be_captured_with_spin_friction():
     """Spin friction takes a second slot per contact; there is room for it from the start."""
     Rollout(["box"], spin_friction=True).replay()

@@ -236,9 +236,6 @@ def test_operations_are_felt():
         assert max(moved) > 1e-6, name
 
 
-@pytest.mark.xfail(
-    strict=False, reason="the reach of open contacts knows no speed that drives or contacts give in the step"
-)
 @pytest.mark.parametrize("law", ["lagged", "sap", "similar"])
 def test_driven_finger_stops_at_the_ground(law):
     """A strong drive that starts from rest 2 mm above the ground does not pass the contact that the pipeline reported."""

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from ..multibody.free_motion import point_velocity
+from ..multibody.free_motion import drive_reach, point_velocity
 from ..multibody.spatial import angular, motion, to_quatd, to_vec3d, velocity_at
 from ..workspace import Bodies, ContactPool, Motion, Shapes, Tree
 
@@ -210,14 +210,17 @@ def closing_reach(tree: Tree, m: Motion, a: Side, b: Side, point: wp.vec3d, mu: 
     """How far apart two surfaces may be and still meet within the step, with a factor two to spare."""
     at_v0 = velocity_at(b.prescribed, point) - velocity_at(a.prescribed, point)
     at_v_star = at_v0
+    driven = wp.float64(0.0)
     if a.link >= 0:
+        driven += drive_reach(tree, m, a.link, point)
         at_v0 -= point_velocity(tree, m, m.v0, a.link, point)
         at_v_star -= point_velocity(tree, m, m.v_star, a.link, point)
     if b.link >= 0:
+        driven += drive_reach(tree, m, b.link, point)
         at_v0 += point_velocity(tree, m, m.v0, b.link, point)
         at_v_star += point_velocity(tree, m, m.v_star, b.link, point)
     # A third body may hand its speed to one of the two within the same step.
-    speed = wp.max(wp.length(at_v0), wp.length(at_v_star)) + m.group_speed[group]
+    speed = wp.max(wp.length(at_v0), wp.length(at_v_star)) + driven + m.group_speed[group]
     return wp.float64(2.0) * dt * (wp.float64(1.0) + mu) * speed
 
 
@@ -291,7 +294,10 @@ def collect_one(
     b = make_side(tree, bodies, m, body_q, body_qd, shapes.body[s1], rows.point1[i], rows.offset1[i])
     if (a.link < 0 and b.link < 0) or a.link == b.link:
         return
-    n = wp.normalize(to_vec3d(rows.normal[i]))
+    n = to_vec3d(rows.normal[i])
+    if wp.length(n) == wp.float64(0.0):
+        return
+    n = n / wp.length(n)
     phi0 = wp.dot(n, b.support - a.support) - wp.float64(rows.margin0[i]) - wp.float64(rows.margin1[i])
     pair = override_material(rows, i, combine_materials(shapes, law, s0, s1, dt))
     group = wp.max(a.group, b.group)

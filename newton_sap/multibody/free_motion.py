@@ -131,6 +131,37 @@ def free_motion(
             add_joint_terms(tree, joints, m, efforts, joint_q, t, link, dof, dt)
         add_to_parent(tree, m, link)
     solve_free_motion(tree, m, t)
+    for link in range(start, end):
+        note_drives(tree, joints, m, efforts, joint_q, t, link, dt)
+
+
+@wp.func
+def note_drives(
+    tree: Tree,
+    joints: Joints,
+    m: Motion,
+    efforts: Efforts,
+    joint_q: wp.array[wp.float32],
+    t: int,
+    link: int,
+    dt: wp.float64,
+):
+    """How much faster than free motion a drive may make its dof: up to its goal velocity, or what its effort gives."""
+    joint = tree.link_joint[link]
+    first = tree.tree_dof_start[t]
+    size = tree.tree_dof_start[t + 1] - first
+    for dof in range(tree.link_dof_start[link], tree.link_dof_start[link + 1]):
+        added = wp.float64(0.0)
+        if not is_free(joints.type[joint]):
+            drive = read_drive(
+                tree, joints, efforts.targets, joint_q, joint, dof, wp.min(dof - tree.link_dof_start[link], 2)
+            )
+            gain = dt * drive.kp + drive.kd
+            if gain > wp.float64(0.0):
+                goal = wp.abs(drive.kp * drive.error + drive.kd * drive.rate) / gain
+                push = dt * drive.effort / m.A[tree.tree_block_start[t] + (dof - first) * (size + 1)]
+                added = wp.clamp(goal - wp.abs(m.v_star[dof]), wp.float64(0.0), push)
+        m.drive_speed[dof] = added
 
 
 @wp.func
@@ -195,4 +226,14 @@ def point_velocity(tree: Tree, m: Motion, v: wp.array[wp.float64], link: int, po
     for p in range(tree.path_start[link], tree.path_start[link + 1]):
         dof = tree.path_dof[p]
         total += velocity_at(m.column[dof], point) * v[dof]
+    return total
+
+
+@wp.func
+def drive_reach(tree: Tree, m: Motion, link: int, point: wp.vec3d):
+    """Speed that drives may add to a link's material at a point."""
+    total = wp.float64(0.0)
+    for p in range(tree.path_start[link], tree.path_start[link + 1]):
+        dof = tree.path_dof[p]
+        total += wp.length(velocity_at(m.column[dof], point)) * m.drive_speed[dof]
     return total

@@ -79,8 +79,12 @@ def to_vec3d(x: wp.vec3):
 
 @wp.func
 def to_quatd(x: wp.quat):
-    """Widen a quaternion to float64 and normalise away its float32 rounding."""
-    return wp.normalize(wp.quatd(wp.float64(x[0]), wp.float64(x[1]), wp.float64(x[2]), wp.float64(x[3])))
+    """Widen a quaternion to float64 and normalise away its float32 rounding; NaN stays NaN, unlike in wp.normalize."""
+    q = wp.quatd(wp.float64(x[0]), wp.float64(x[1]), wp.float64(x[2]), wp.float64(x[3]))
+    length = wp.length(q)
+    if length == wp.float64(0.0):
+        return wp.quat_identity(dtype=wp.float64)
+    return q / length
 
 
 @wp.func
