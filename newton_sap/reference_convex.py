@@ -92,8 +92,11 @@ class HuntCrossley:
         return -self.dt * (self.k * self.dt * (1.0 - self.d * v) + self.d * (self.fe0 - self.dt * self.k * v))
 
     def potential(self, v):
-        """``N(v)`` [J], constant beyond the release velocity: the integral of the quadratic ``n``."""
-        v = min(v, self.release())
+        """``N(v)`` [J], zero beyond the release velocity: the integral of the quadratic ``n``."""
+        end = self.release()
+        return self._integral(min(v, end)) - (self._integral(end) if math.isfinite(end) else 0.0)
+
+    def _integral(self, v):
         a, b, c = self.fe0, -(self.dt * self.k + self.d * self.fe0), self.d * self.dt * self.k
         return self.dt * (a * v + b * v**2 / 2.0 + c * v**3 / 3.0)
 

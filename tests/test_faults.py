@@ -379,9 +379,6 @@ def test_any_step_length(dt, law):
     assert_converged(worlds)
 
 
-@pytest.mark.xfail(
-    strict=False, reason="the potential is measured from v = 0, so the cost is huge and its change looks small"
-)
 def test_settled_cost_means_a_small_residual():
     """A ball that meets a very stiff ground under "similar" ends with a small residual or is counted as unconverged."""
     builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))

@@ -44,11 +44,16 @@ def normal_slope(law: NormalLaw, v: wp.float64):
 
 
 @wp.func
-def normal_potential(law: NormalLaw, v: wp.float64):
-    """N(v) with N' = n, zero at v = 0 where the contact is closed."""
-    half = wp.float64(0.5)
-    x = wp.min(v, release_velocity(law))
-    change = -law.dt * law.k * x
-    elastic = x * (law.fe0 + half * change)
-    damped = half * law.d * x * x * (law.fe0 + wp.float64(2.0) / wp.float64(3.0) * change)
-    return law.dt * (elastic - damped)
+def normal_cost(law: NormalLaw, v: wp.float64):
+    """Cost with derivative -n(v), zero once released: the integral of n from v to the release velocity.
+
+    Both factors of n are linear and not negative below release, so the terms add without cancellation.
+    """
+    release = release_velocity(law)
+    u = wp.max(release - v, wp.float64(0.0))
+    a0 = law.fe0 - law.dt * law.k * release
+    a1 = law.dt * law.k
+    b0 = wp.float64(1.0) - law.d * release
+    quadratic = wp.float64(0.5) * (a0 * law.d + a1 * b0)
+    cubic = a1 * law.d / wp.float64(3.0)
+    return law.dt * u * (a0 * b0 + u * (quadratic + u * cubic))

@@ -6,7 +6,7 @@ Normal and tangent do not interact within a step, so sliding neither lifts a bod
 import warp as wp
 
 from ..workspace import ContactPool
-from .hunt_crossley import NormalLaw, normal_impulse, normal_potential, normal_slope
+from .hunt_crossley import NormalLaw, normal_cost, normal_impulse, normal_slope
 from .response import Response
 
 wp.set_module_options({"enable_backward": False})
@@ -14,7 +14,7 @@ wp.set_module_options({"enable_backward": False})
 
 @wp.func
 def lagged(vc: wp.vec3d, n: wp.vec3d, law: NormalLaw, mu: wp.float64, n0: wp.float64, slip_scale: wp.float64):
-    """Cost -N(vn) + mu n0 |vt|_s with its impulse and Hessian block."""
+    """Cost of the normal law plus mu n0 |vt|_s, with its impulse and Hessian block."""
     response = Response()
     vn = wp.dot(n, vc)
     vt = vc - vn * n
@@ -23,7 +23,7 @@ def lagged(vc: wp.vec3d, n: wp.vec3d, law: NormalLaw, mu: wp.float64, n0: wp.flo
     bound = mu * n0
     normal = wp.outer(n, n)
     tangent = wp.identity(n=3, dtype=wp.float64) - normal
-    response.cost = bound * (length - slip_scale) - normal_potential(law, vn)
+    response.cost = bound * (length - slip_scale) + normal_cost(law, vn)
     response.gamma = normal_impulse(law, vn) * n - bound * t
     response.G = (bound / length) * (tangent - wp.outer(t, t)) - normal_slope(law, vn) * normal
     return response

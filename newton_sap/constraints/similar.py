@@ -6,7 +6,7 @@ Friction follows the normal force within the step, at the price of a dilation th
 import warp as wp
 
 from ..workspace import ContactPool
-from .hunt_crossley import NormalLaw, normal_impulse, normal_potential, normal_slope
+from .hunt_crossley import NormalLaw, normal_cost, normal_impulse, normal_slope
 from .response import Response
 
 wp.set_module_options({"enable_backward": False})
@@ -14,7 +14,7 @@ wp.set_module_options({"enable_backward": False})
 
 @wp.func
 def similar(vc: wp.vec3d, n: wp.vec3d, law: NormalLaw, mu: wp.float64, slip_scale: wp.float64):
-    """Cost -N(z) with its impulse and Hessian block."""
+    """Cost of the normal law at z, with its impulse and Hessian block."""
     response = Response()
     vn = wp.dot(n, vc)
     vt = vc - vn * n
@@ -24,7 +24,7 @@ def similar(vc: wp.vec3d, n: wp.vec3d, law: NormalLaw, mu: wp.float64, slip_scal
     impulse = normal_impulse(law, z)
     direction = n - mu * t
     tangent = wp.identity(n=3, dtype=wp.float64) - wp.outer(n, n)
-    response.cost = -normal_potential(law, z)
+    response.cost = normal_cost(law, z)
     response.gamma = impulse * direction
     response.G = (mu * impulse / length) * (tangent - wp.outer(t, t))
     response.G -= normal_slope(law, z) * wp.outer(direction, direction)
