@@ -11,6 +11,7 @@ from .constraints.joint_rows import JointLaw, link_rows
 from .minimizer.inner_loops import row_times
 from .minimizer.lanes import sync
 from .minimizer.objective import contact_velocity
+from .multibody.paths import path_length, shared_path
 from .multibody.spatial import angular, to_mat33d, to_vec3d, velocity_at
 from .workspace import ROWS_PER_DOF, Bodies, ContactPool, CouplingTable, Joints, Motion, Pools, Problem, RowPool, Tree
 
@@ -169,26 +170,6 @@ def number_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, g: int):
         if problem.row_end[base + u] == 0:
             problem.row_start[base + u] = start + i
         problem.row_end[base + u] = start + i + 1
-
-
-@wp.func
-def path_length(tree: Tree, link: int):
-    """Number of dofs from the root to a link; none for the world."""
-    n = int(0)
-    if link >= 0:
-        n = tree.path_start[link + 1] - tree.path_start[link]
-    return n
-
-
-@wp.func
-def shared_path(tree: Tree, a: int, b: int):
-    """Number of dofs that carry both links."""
-    n = int(0)
-    if a >= 0 and b >= 0 and tree.link_tree[a] == tree.link_tree[b]:
-        most = wp.min(path_length(tree, a), path_length(tree, b))
-        while n < most and tree.path_dof[tree.path_start[a] + n] == tree.path_dof[tree.path_start[b] + n]:
-            n += 1
-    return n
 
 
 @wp.func

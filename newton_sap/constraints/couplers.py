@@ -7,6 +7,7 @@ obeys the clamped-linear law with the near-rigid bound as its compliance (F 2.9)
 
 import warp as wp
 
+from ..multibody.paths import shared_path
 from ..multibody.spatial import motion, rotation_vector, to_quatd, to_vec3d
 from ..workspace import (
     COUPLER_ROWS,
@@ -130,14 +131,7 @@ def add_motion(
     tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: int, a: int, b: int, F: wp.spatial_vectord
 ):
     """Terms of F . (V_B - V_A); dofs that carry both bodies cancel."""
-    shared = int(0)
-    if a >= 0 and b >= 0:
-        longest = wp.min(tree.path_start[a + 1] - tree.path_start[a], tree.path_start[b + 1] - tree.path_start[b])
-        while (
-            shared < longest
-            and tree.path_dof[tree.path_start[a] + shared] == tree.path_dof[tree.path_start[b] + shared]
-        ):
-            shared += 1
+    shared = shared_path(tree, a, b)
     if b >= 0:
         for p in range(tree.path_start[b] + shared, tree.path_start[b + 1]):
             dof = tree.path_dof[p]
