@@ -402,9 +402,7 @@ PAGE_LISTS = """## Bad input
 What is refused, from the tables of `tests/test_bad_input.py`. {refusals}
 
 Values that turn bad between steps raise nothing; `report()` counts them in their world and no bit of another world
-changes (`tests/test_faults.py`). NaN that nothing counts:
-
-{unseen}
+changes (`tests/test_faults.py`).
 
 ## Known defects
 
@@ -460,7 +458,6 @@ def main():
         lists = PAGE_LISTS.format(
             refusals=refusals_text(),
             defects="\n".join(defects()),
-            unseen="\n".join(f"- {n} = {v}: {reason}." for (n, v), reason in faults.UNSEEN.items()),
         )
     path.write_text(measured + lists, encoding="utf-8")
 

@@ -1,6 +1,13 @@
 """newton_sap: the SAP contact solver as a Newton solver plugin."""
 
+from typing import TYPE_CHECKING
+
 from .config import PRESETS, SAPOptions
+
+if TYPE_CHECKING:
+    from .boundary.convention import SapControl, SapState
+    from .diagnostics import SolverReport
+    from .solver import SolverSAP
 
 __version__ = "0.1.0"
 

@@ -201,14 +201,16 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 def resolve_options(preset: str | None, explicit: dict[str, Any]) -> SAPOptions:
     """Return the options of a preset overridden by the explicit ones; a value of None means "not given"."""
+    defaults: dict[str, Any] = {}
     if preset is not None:
         _require_choice("preset", preset, tuple(PRESETS))
+        defaults = PRESETS[preset]
     given = {name: value for name, value in explicit.items() if value is not None}
     known = {field.name for field in fields(SAPOptions)}
     for name in given:
         if name not in known:
             raise ValueError(f"unknown option {name!r}{_suggestion(name, known)}")
-    return SAPOptions(**{**PRESETS.get(preset, {}), **given})
+    return SAPOptions(**{**defaults, **given})
 
 
 def _suggestion(value: Any, accepted) -> str:

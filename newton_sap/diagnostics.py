@@ -119,7 +119,7 @@ def clear_stats(stats: Stats, group_world: wp.array[wp.int32], mask: wp.array[wp
     g = wp.tid()
     chosen = True
     if mask.shape[0] > 0:
-        world = group_world[g]
+        world = int(group_world[g])
         if world < 0:
             world = mask.shape[0] - 1
         chosen = mask[world]

@@ -120,7 +120,7 @@ def install() -> type:
     import newton.solvers
 
     solver_class = get_solver("newton_sap:SolverSAP")
-    newton.solvers.SolverSAP = solver_class
+    setattr(newton.solvers, "SolverSAP", solver_class)  # noqa: B010, a name the module does not declare
     return solver_class
 
 
@@ -203,7 +203,7 @@ def _load(row: SolverInfo) -> tuple[type | None, SolverInfo]:
         for part in attribute.split("."):
             found = getattr(found, part)
         reason, details = _objection(found), ""
-        solver_class = None if reason else found
+        solver_class = found if isinstance(found, type) and not reason else None
     except Exception as error:  # a plugin may fail in any way; the row keeps it from reaching the others
         reason, details = f"{type(error).__name__}: {error}", traceback.format_exc()
     status = _BROKEN if solver_class is None else _LOADED

@@ -130,9 +130,10 @@ def axis_rows(
         q0 = wp.float64(joint_q[coord])
         lower = joints.limit_lower[axis.newton_dof]
         upper = joints.limit_upper[axis.newton_dof]
-        if lower > -NO_LIMIT:
+        # Written so that a limit that is NaN makes a row, and is counted.
+        if not (lower <= -NO_LIMIT):
             at = push_limit(joints, rows, law, at, axis, q0 - wp.float64(lower), 1.0, dt)
-        if upper < NO_LIMIT:
+        if not (upper >= NO_LIMIT):
             at = push_limit(joints, rows, law, at, axis, wp.float64(upper) - q0, -1.0, dt)
     at = push_velocity_limits(joints, rows, law, at, axis)
     return push_friction(joints, rows, law, at, axis, dt)

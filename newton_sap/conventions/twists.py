@@ -74,7 +74,7 @@ class _Body:
         if source == target:
             return None
         # Differences from the body origin first: world positions would cancel between COM and origin.
-        parts = {"origin": 0.0}
+        parts = {"origin": np.zeros(3)}
         for point in (source, target):
             if point == "com":
                 parts[point] = rotate(self.rotation, self.com)
@@ -85,10 +85,11 @@ class _Body:
         return parts[target] - parts[source]
 
 
-def _convert(value, source, target, body, shift, name) -> np.ndarray:
+def _convert(value, source, target, place, shift, name) -> np.ndarray:
     source, target = convention(source), convention(target)
     first, second = split(array(value, 6, name), source.order)
-    body = _Body(*body, source, target)
+    pose, com, point = place
+    body = _Body(pose, com, point, source, target)
     same_axes = (source.linear_axes, source.angular_axes) == (target.linear_axes, target.angular_axes)
     if source.point == target.point and same_axes:
         return join(first, second, target.order)
