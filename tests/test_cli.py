@@ -1,8 +1,11 @@
 """The command line and the stand-ins that let Newton's examples run with another solver."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import newton
 import newton.solvers
@@ -342,3 +345,39 @@ def test_demo_draws_a_picture(tmp_path):
     code, text = invoke("demo", "--output", str(tmp_path), "--num-frames", "90")
     assert code == 0, text
     assert (tmp_path / "demo.png").stat().st_size > 10_000
+
+
+def test_picture_keeps_the_last_frame(tmp_path):
+    """A picture is what the viewer shows when it closes, pixel by pixel."""
+    image = pytest.importorskip("matplotlib.image")
+    from newton_sap.cli.drive import keep_last_frame
+
+    pixels = np.random.default_rng(3).integers(0, 256, (4, 6, 3), dtype=np.uint8)
+    closed = []
+    viewer = SimpleNamespace(get_frame=lambda: SimpleNamespace(numpy=lambda: pixels), close=lambda: closed.append(True))
+    keep_last_frame(viewer, tmp_path / "new" / "frame.png")
+    viewer.close()
+    shown = np.round(255.0 * image.imread(tmp_path / "new" / "frame.png")).astype(np.uint8)
+    np.testing.assert_array_equal(shown[..., :3], pixels)
+    assert closed == [True]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only X needs a display of its own")
+def test_picture_without_a_display_says_what_to_do(monkeypatch, tmp_path):
+    """Without a display nothing is compiled or run, and the message names the way out."""
+    monkeypatch.delenv("DISPLAY", raising=False)
+    code, text = invoke("run", "basic_pendulum", "--picture", str(tmp_path / "frame.png"))
+    assert code == 2 and "xvfb-run" in text
+
+
+def test_gallery_pictures_have_their_commands():
+    """Every picture of the gallery is there, with a command whose example and arguments exist."""
+    from newton_sap.cli.drive import example_module
+
+    root = Path(__file__).resolve().parent.parent
+    text = (root / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"`newton-sap run (\w+) --num-frames \d+ --picture (docs/img/gallery_\w+\.png)`", text)
+    assert len(commands) >= 6
+    for example, picture in commands:
+        example_module(example)
+        assert (root / picture).is_file() and f"![{example}]({picture})" in text

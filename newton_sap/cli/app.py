@@ -58,6 +58,7 @@ def run(
     test: Annotated[bool, typer.Option("--test", help="Apply the example's own checks.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show compilation and tracebacks.")] = False,
     output: Annotated[Optional[Path], typer.Option(help="Write the result as JSON.")] = None,  # noqa: UP045
+    picture: Annotated[Optional[Path], typer.Option(help="Draw the last frame to this PNG, without a window.")] = None,  # noqa: UP045
 ) -> None:
     """Run a bundled Newton example with another solver in place of its own.
 
@@ -80,6 +81,7 @@ def run(
             test=test,
             verbose=verbose,
             output=output,
+            picture=picture,
             extra=extra or [],
         )
     except UsageError as error:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,7 @@ def run_example(
     options: Mapping[str, Any] | None = None,
     eager: bool = False,
     on_frame: Callable[[int], None] | None = None,
+    picture: Path | None = None,
 ) -> RunResult:
     """Run a bundled example with another solver and return its outcome; what the example raises becomes a verdict.
 
@@ -141,6 +143,7 @@ def run_example(
         options: Keywords of the solver's constructor beside the model.
         eager: Launch every kernel of every frame, also where the example replays a recorded graph.
         on_frame: Called with the number of finished frames.
+        picture: PNG file for the last frame of a viewer that can be read, such as ``gl``.
 
     Raises:
         UsageError: Unknown example or solver.
@@ -148,7 +151,7 @@ def run_example(
     module = example_module(name)
     target = solver_class(solver, options or {})
     result = RunResult(example=name, solver=target.__name__ if target else ORIGINAL)
-    clock = _Clock(on_frame)
+    clock = _Clock(on_frame, picture)
     swap = nullcontext(SwapLog()) if target is None else swapped_solvers(target, options=options)
     try:
         graphs = _unused_graphs() if eager else nullcontext()
@@ -180,8 +183,9 @@ def _run_to_its_end(module: str) -> None:
 class _Clock:
     """Times the frames of an example by standing between it and Newton's own run loop."""
 
-    def __init__(self, on_frame):
+    def __init__(self, on_frame, picture=None):
         self.on_frame = on_frame
+        self.picture = picture
         self.example = None
         self.testing = False
         self.started = time.perf_counter()
@@ -200,6 +204,8 @@ class _Clock:
             self.example = example
             example.step = self._timed(example.step)
             self.testing = bool(args is not None and args.test)
+            if self.picture is not None:
+                keep_last_frame(example.viewer, self.picture)
             return run(example, args)
 
         newton.examples.run = timed_run
@@ -222,6 +228,20 @@ class _Clock:
                 self.on_frame(len(self.frame_s))
 
         return timed_step
+
+
+def keep_last_frame(viewer, path: Path) -> None:
+    """Let the viewer write what it shows to a PNG file when it closes."""
+    close = viewer.close
+
+    def close_and_keep():
+        from matplotlib.image import imsave
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        imsave(path, viewer.get_frame().numpy())
+        close()
+
+    viewer.close = close_and_keep
 
 
 @contextmanager

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from contextlib import contextmanager
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
@@ -43,11 +46,15 @@ def run_command(
     test: bool,
     verbose: bool,
     output: Path | None,
+    picture: Path | None,
     extra: list[str],
 ) -> int:
     """Run the example, print the report and return the exit code."""
     if viewer not in VIEWERS:
         raise UsageError(f"viewer {viewer!r} is unknown (accepted: {', '.join(VIEWERS)})")
+    if picture is not None:
+        _require_display()
+        viewer, extra = "gl", ["--headless", *extra]
     options = solver_options(preset, option)
     _check_names(name, solver, options)
     arguments = ["--viewer", viewer, "--num-frames", str(num_frames)]
@@ -57,7 +64,9 @@ def run_command(
     arguments += [] if verbose else ["--quiet"]
     console = Console(highlight=False)
     with _progress(console, name, num_frames) as on_frame:
-        result = run_example(name, solver, arguments + extra, options=options, eager=eager, on_frame=on_frame)
+        result = run_example(
+            name, solver, arguments + extra, options=options, eager=eager, on_frame=on_frame, picture=picture
+        )
     instead = f" in place of {result.instead_of}" if result.instead_of else ""
     console.print(f"{result.example}: {result.solver}{instead} on {result.device}", markup=False, soft_wrap=True)
     console.print(_table(result))
@@ -65,6 +74,15 @@ def run_command(
     if output is not None:
         _write(output, result, arguments + extra, options)
     return 0 if result.ok else 1
+
+
+def _require_display() -> None:
+    """Refuse a picture where OpenGL has nothing to draw on, or where what draws it is missing."""
+    if sys.platform.startswith("linux") and not os.environ.get("DISPLAY"):
+        raise UsageError("--picture draws with OpenGL, which needs a display; without one, run it under xvfb-run -a")
+    for module in ("pyglet", "matplotlib"):
+        if find_spec(module) is None:
+            raise UsageError(f"--picture needs {module}: pip install 'newton-sap[viewer]'")
 
 
 def _check_names(name: str, solver: str, options: dict) -> None:
