@@ -365,6 +365,7 @@ def test_picture_keeps_the_last_frame(tmp_path):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only X needs a display of its own")
 def test_picture_without_a_display_says_what_to_do(monkeypatch, tmp_path):
     """Without a display nothing is compiled or run, and the message names the way out."""
+    pytest.importorskip("pyglet")
     monkeypatch.delenv("DISPLAY", raising=False)
     code, text = invoke("run", "basic_pendulum", "--picture", str(tmp_path / "frame.png"))
     assert code == 2 and "xvfb-run" in text

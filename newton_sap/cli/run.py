@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -78,11 +76,16 @@ def run_command(
 
 def _require_display() -> None:
     """Refuse a picture where OpenGL has nothing to draw on, or where what draws it is missing."""
-    if sys.platform.startswith("linux") and not os.environ.get("DISPLAY"):
-        raise UsageError("--picture draws with OpenGL, which needs a display; without one, run it under xvfb-run -a")
     for module in ("pyglet", "matplotlib"):
         if find_spec(module) is None:
             raise UsageError(f"--picture needs {module}: pip install 'newton-sap[viewer]'")
+    from pyglet.display import get_display
+
+    try:
+        get_display()
+    except Exception as error:  # pyglet names the failure differently on every platform
+        message = f"--picture draws with OpenGL, which needs a display ({error}); without one, run it under xvfb-run -a"
+        raise UsageError(message) from error
 
 
 def _check_names(name: str, solver: str, options: dict) -> None:
