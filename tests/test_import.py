@@ -1,0 +1,35 @@
+"""What importing the package costs and what it leaves alone."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import sys, time
+import newton
+before = set(sys.modules)
+begin = time.perf_counter()
+import newton_sap
+print(time.perf_counter() - begin)
+newton_sap.SolverSAP
+print(*(set(sys.modules) - before))
+"""
+OPTIONAL = {"typer", "rich", "matplotlib", "mujoco", "mujoco_warp", "scipy", "torch", "pydrake", "pyglet"}
+
+
+def fresh_import():
+    """Seconds of an import after Newton's own, and modules loaded with the solver class, in a new process."""
+    run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    seconds, modules = run.stdout.strip().splitlines()[-2:]
+    return float(seconds), set(modules.split())
+
+
+def test_import_is_quick_and_loads_nothing_optional():
+    """The package adds less than 0.3 s to Newton, the least of three; no optional library comes even with the solver.
+
+    The solver class itself, loaded when first asked for, takes half a second more: Warp reads the kernels' source.
+    """
+    runs = [fresh_import() for _ in range(3)]
+    assert min(seconds for seconds, _ in runs) < 0.3
+    loaded = runs[0][1]
+    assert "newton_sap.solver" in loaded
+    assert not OPTIONAL & {name.split(".")[0] for name in loaded}
