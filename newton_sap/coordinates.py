@@ -180,9 +180,8 @@ class Coordinates:
             length: Metres that weigh 1 rad/s against 1 m/s in ``"joint"`` and ``"stacked"``.
 
         Returns:
-            joint_qd: (..., D); dofs of loop joints are zero.
-            residual: (..., B, 6) twists in Newton's convention, ``body_qd - J joint_qd``: zero, to float32, if and only
-                if the joints allow the given velocities.
+            ``joint_qd`` (..., D), where dofs of loop joints are zero, and the residual (..., B, 6), twists in Newton's
+            convention, ``body_qd - J joint_qd``: zero, to float32, if and only if the joints allow the given velocities.
         """
         _require("method", method, METHODS)
         V = self._newton_twists(body_qd, convention)
