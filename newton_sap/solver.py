@@ -8,6 +8,7 @@ from typing import ClassVar
 import newton
 import warp as wp
 
+from . import observables as observe
 from .boundary import bundles, output
 from .boundary.contacts import ContactRows, collect_contacts, list_contacts
 from .boundary.convention import Orders, SapControl, SapState, orders_of
@@ -75,13 +76,9 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         NotImplementedError: A joint or feature of the model that is not simulated.
     """
 
-    SUPPORTED_OBSERVABLES: ClassVar[frozenset[str]] = frozenset(
-        {
-            newton.solvers.SolverBase.ObservableKind.CONTACT_F,
-            newton.solvers.SolverBase.ObservableKind.BODY_QDD,
-            newton.solvers.SolverBase.ObservableKind.BODY_PARENT_F,
-        }
-    )
+    ObservableKind = observe.ObservableKind
+    Observables = observe.Observables
+    SUPPORTED_OBSERVABLES: ClassVar[frozenset[str]] = observe.SUPPORTED
 
     def __init__(
         self,
@@ -164,10 +161,11 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         self._prepare_contacts(frame)
         self._assemble(frame)
         self._minimize(frame)
+        observe.observe_drives(self, frame, observables)
         self._integrate(frame)
         self._publish(frame)
         self._move_particles(frame)
-        self._observe(frame, contacts, observables)
+        observe.observe(self, frame, contacts, observables)
         if self.options.strict and not self.device.is_capturing:
             self._raise_failures()
 
@@ -243,6 +241,7 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
 
     def _prepare_contacts(self, frame: Frame) -> None:
         """Fill the contact pool and list its slots by group."""
+        self._contact_dt = frame.dt
         self.pool.total.zero_()
         self.pool.foreign.zero_()
         self.pool.group_count.zero_()
@@ -297,26 +296,6 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         if self.model.particle_count:
             self.integrate_particles(self.model, frame.state_in, frame.state_out, frame.dt)
 
-    def _observe(self, frame: Frame, contacts, observables) -> None:
-        """Fill the observables asked for, and the older extended attributes of states and contacts."""
-        state = frame.state_out
-        kinds = self.ObservableKind
-        self._contact_dt = frame.dt
-        for out in _targets(observables, kinds.CONTACT_F, "contact_f", contacts, "force"):
-            self._write_contact_forces(out)
-        for out in _targets(observables, kinds.BODY_QDD, "body_qdd", state, "body_qdd"):
-            out.zero_()
-            self._launch(
-                output.observe_accelerations,
-                self.topology.link_count,
-                [self.tree, self.motion, self.arrived, frame.dt, out],
-            )
-        for out in _targets(observables, kinds.BODY_PARENT_F, "body_parent_f", state, "body_parent_f"):
-            out.zero_()
-            inputs = [self.tree, self.joints, self.bodies, self.couplings, self.motion, self.arrived, self.pools]
-            inputs += [frame.orders, frame.efforts, frame.dt, out]
-            self._launch(output.observe_parent_wrenches, self.topology.tree_count, inputs)
-
     def _raise_failures(self) -> None:
         """Raise what this step added to the counts of failures."""
         before, self._last_report = self._last_report, self.report()
@@ -353,7 +332,7 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
             raise ValueError(
                 "contacts.force is not allocated; request the contact_f observable of solver.observables()"
             )
-        self._write_contact_forces(contacts.force)
+        observe.write_contact_forces(self, self._contact_dt, contacts.force)
 
     @classmethod
     def register_custom_attributes(cls, builder: newton.ModelBuilder) -> None:
@@ -373,6 +352,18 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
                     default=-1.0,
                 )
             )
+
+    def observables(self, kinds, *, contacts=None, requires_grad=None) -> observe.Observables:
+        """Allocate the arrays that :meth:`step` fills when given them as ``observables=``; see ``docs/observables.md``.
+
+        Args:
+            kinds: Names out of ``solver.ObservableKind``.
+            contacts: Contacts that give observables of contacts their rows.
+            requires_grad: As in Newton; SolverSAP computes no gradients.
+        """
+        out = super().observables(kinds, contacts=contacts, requires_grad=requires_grad)
+        observe.load_kernels(self.device)
+        return out
 
     # What the user may ask --------------------------------------------------------------------------------------
 
@@ -516,22 +507,6 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
                 kernel, dim=[self.topology.group_count], inputs=inputs, block_dim=BLOCK_DIM, device=self.device
             )
 
-    def _write_contact_forces(self, out: wp.array) -> None:
-        out.zero_()
-        inputs = [self.tree, self.shapes, self.motion, self.pool, self._contact_dt, self._threads, out]
-        self._launch(output.observe_contact_forces, self._threads, inputs)
-
 
 def _joint_state(state) -> list[wp.array]:
     return [state.joint_q, state.joint_qd]
-
-
-def _targets(observables, kind: str, field: str, legacy, attribute: str) -> list[wp.array]:
-    """Arrays that want an observable: the container's, and a legacy attribute someone allocated."""
-    out = []
-    if observables is not None and observables.is_requested(kind):
-        out.append(getattr(observables, field))
-    older = getattr(legacy, attribute, None)
-    if older is not None:
-        out.append(older)
-    return out

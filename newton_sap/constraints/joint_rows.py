@@ -57,12 +57,18 @@ def push(
 
 
 @wp.func
+def drive_acts(drive: Drive, dt: wp.float64):
+    """Whether a drive can exert anything; one that can is the first row of its dof."""
+    return dt * drive.kp + drive.kd > wp.float64(0.0) and dt * drive.effort > wp.float64(0.0)
+
+
+@wp.func
 def push_drive(rows: RowPool, law: JointLaw, at: int, axis: Axis, drive: Drive, dt: wp.float64):
     """The drive's effort at the end of the step, with gains no stiffer than the step resolves."""
+    if not drive_acts(drive, dt):
+        return at
     gain = dt * drive.kp + drive.kd
     bound = dt * drive.effort
-    if gain <= wp.float64(0.0) or bound <= wp.float64(0.0):
-        return at
     # Limiting the gains keeps their ratio, hence the goal velocity.
     R = wp.max(wp.float64(1.0) / (dt * gain), law.beta * law.beta * axis.w / FOUR_PI_SQUARED)
     goal = (drive.kp * drive.error + drive.kd * drive.rate) / gain

@@ -1,0 +1,143 @@
+"""Observables of our own: generalised forces of contacts and drives, and contacts seen in their own frames."""
+
+import newton
+import warp as wp
+
+from ..constraints.drives import Targets, explicit_effort, read_drive
+from ..constraints.joint_rows import JointLaw, drive_acts
+from ..multibody.joints import is_free
+from ..multibody.spatial import angular, linear, to_vec3d
+from ..workspace import Bodies, ContactPool, Joints, Motion, Problem, RowPool, Shapes, Tree
+from .contacts import ContactRows, make_side
+from .output import slot_wrench
+
+wp.set_module_options({"enable_backward": False})
+
+NO_CONTACT = wp.constant(wp.float32(wp.inf))
+"""The gap [m] of a row that holds no contact."""
+
+
+@wp.func
+def gather_wrenches(tree: Tree, arrived: Motion, pool: ContactPool, g: int, first: int, end: int):
+    """Contact impulses on each link and what hangs on it, about the world origin; contacts in the group's order."""
+    for link in range(first, end):
+        arrived.momentum[link] = wp.spatial_vectord()
+    for c in range(pool.group_start[g], pool.group_start[g] + pool.group_count[g]):
+        slot = pool.order[c]
+        a = pool.link_a[slot]
+        b = pool.link_b[slot]
+        if a >= 0:
+            arrived.momentum[a] = arrived.momentum[a] - slot_wrench(pool, slot, pool.point_a[slot])
+        if b >= 0:
+            arrived.momentum[b] = arrived.momentum[b] + slot_wrench(pool, slot, pool.point_b[slot])
+    for up in range(end - first):
+        link = end - 1 - up
+        above = tree.link_parent[link]
+        if above >= 0:
+            arrived.momentum[above] = arrived.momentum[above] + arrived.momentum[link]
+
+
+@wp.kernel
+def observe_joint_contact_forces(
+    tree: Tree,
+    joints: Joints,
+    m: Motion,
+    arrived: Motion,
+    pool: ContactPool,
+    dt: wp.float64,
+    joint_contact_f: wp.array[wp.float32],
+):
+    """J^T gamma / dt of every free dof, in the layout of ``joint_f``."""
+    g = wp.tid()
+    first = tree.tree_link_start[tree.group_tree_start[g]]
+    end = tree.tree_link_start[tree.group_tree_start[g + 1]]
+    gather_wrenches(tree, arrived, pool, g, first, end)
+    for link in range(first, end):
+        t = tree.link_tree[link]
+        start = tree.link_dof_start[link]
+        if start >= tree.tree_dof_start[t] + m.locked[t]:
+            W = arrived.momentum[link] / dt
+            if is_free(joints.type[tree.link_joint[link]]):
+                force = linear(W)
+                torque = angular(W) - wp.cross(m.com[link], force)
+                for i in range(3):
+                    joint_contact_f[tree.dof_public[start + i]] = wp.float32(torque[i])
+                    joint_contact_f[tree.dof_public[start + 3 + i]] = wp.float32(force[i])
+            else:
+                for dof in range(start, tree.link_dof_start[link + 1]):
+                    joint_contact_f[tree.dof_public[dof]] = wp.float32(wp.dot(m.column[dof], W))
+
+
+@wp.kernel
+def observe_drive_efforts(
+    tree: Tree,
+    joints: Joints,
+    m: Motion,
+    rows: RowPool,
+    problem: Problem,
+    law: JointLaw,
+    targets: Targets,
+    joint_q: wp.array[wp.float32],
+    dt: wp.float64,
+    joint_drive_f: wp.array[wp.float32],
+):
+    """What each drive exerts in the step, its limit included: its row's impulse, or the explicit law."""
+    link = wp.tid()
+    joint = tree.link_joint[link]
+    t = tree.link_tree[link]
+    start = tree.link_dof_start[link]
+    first = tree.tree_dof_start[t] + m.locked[t]
+    if is_free(joints.type[joint]):
+        return
+    for dof in range(wp.max(start, first), tree.link_dof_start[link + 1]):
+        drive = read_drive(tree, joints, targets, joint_q, joint, dof, wp.min(dof - start, 2))
+        effort = wp.float64(0.0)
+        if tree.dof_coord[dof] >= 0 and law.explicit_drives == 1:
+            effort = explicit_effort(drive, m.v0[dof])
+        elif drive_acts(drive, dt):
+            # The drive's row leads the rows of its dof.
+            u = tree.group_dof_start[tree.tree_group[t]] + problem.tree_start[t] + dof - first
+            effort = rows.gamma[problem.row_start[u]] / dt
+        joint_drive_f[tree.dof_public[dof]] = wp.float32(effort)
+
+
+@wp.kernel
+def observe_gaps(
+    tree: Tree,
+    bodies: Bodies,
+    shapes: Shapes,
+    m: Motion,
+    rows: ContactRows,
+    body_q: wp.array[wp.transform],
+    body_qd: wp.array[wp.spatial_vector],
+    threads: int,
+    contact_gap: wp.array[wp.float32],
+):
+    """Signed distance of every contact at the start of the step, whether or not it acts."""
+    count = wp.min(rows.count[0], rows.shape0.shape[0])
+    for i in range(wp.tid(), contact_gap.shape[0], threads):
+        gap = NO_CONTACT
+        if i < count:
+            s0 = rows.shape0[i]
+            s1 = rows.shape1[i]
+            if wp.min(s0, s1) >= 0 and s0 != s1 and wp.max(s0, s1) < shapes.body.shape[0]:
+                a = make_side(tree, bodies, m, body_q, body_qd, shapes.body[s0], rows.point0[i], rows.offset0[i])
+                b = make_side(tree, bodies, m, body_q, body_qd, shapes.body[s1], rows.point1[i], rows.offset1[i])
+                n = wp.normalize(to_vec3d(rows.normal[i]))
+                apart = wp.dot(n, b.support - a.support)
+                gap = wp.float32(apart - wp.float64(rows.margin0[i]) - wp.float64(rows.margin1[i]))
+        contact_gap[i] = gap
+
+
+@wp.kernel
+def observe_in_contact_frames(pool: ContactPool, values: wp.array[wp.vec3d], threads: int, out: wp.array[wp.vec3]):
+    """Turn one vector per contact into its contact frame: two tangents, then the normal."""
+    count = wp.min(pool.total[0], pool.row.shape[0])
+    for slot in range(wp.tid(), count, threads):
+        if pool.spin_of[slot] < 0:
+            n = wp.vec3(pool.normal[slot])
+            x, y = newton.math.orthonormal_basis(n)
+            value = values[slot]
+            along = wp.vec3(value - pool.normal[slot] * wp.dot(pool.normal[slot], value))
+            normal = wp.float32(wp.dot(pool.normal[slot], value))
+            out[pool.row[slot]] = wp.vec3(wp.dot(x, along), wp.dot(y, along), normal)

@@ -1,0 +1,142 @@
+"""What a step can tell besides the new state: Newton's observables and our own, written where they are requested."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import newton
+import warp as wp
+
+from .boundary import forces, output
+
+_Base = newton.solvers.SolverBase
+_Frequency = newton.Model.AttributeFrequency
+
+
+class ObservableKind(_Base.ObservableKind):
+    """Newton's kinds and ours, for ``solver.observables({...})``; ``docs/observables.md`` defines them."""
+
+    JOINT_CONTACT_F = "joint_contact_f"
+    """Generalised contact forces."""
+
+    JOINT_DRIVE_F = "joint_drive_f"
+    """Efforts of the joint drives."""
+
+    CONTACT_IMPULSE = "contact_impulse"
+    """Contact impulses in contact frames."""
+
+    CONTACT_GAP = "contact_gap"
+    """Signed distances of contacts."""
+
+    CONTACT_VELOCITY = "contact_velocity"
+    """Slip and separation velocities of contacts."""
+
+
+@dataclass(eq=False)
+class Observables(_Base.Observables):
+    """Newton's observable arrays and ours; arrays that were not requested are None."""
+
+    joint_contact_f: wp.array | None = _Base.Observables.field(  # noqa: RUF009
+        dtype=wp.float32, frequency=_Frequency.JOINT_DOF
+    )
+    """Generalised contact forces ``J^T gamma / dt`` [N, N m], shape ``(joint_dof_count,)``, laid out as ``joint_f``."""
+
+    joint_drive_f: wp.array | None = _Base.Observables.field(  # noqa: RUF009
+        dtype=wp.float32, frequency=_Frequency.JOINT_DOF
+    )
+    """Drive efforts [N, N m], shape ``(joint_dof_count,)``."""
+
+    contact_impulse: wp.array | None = _Base.Observables.field(  # noqa: RUF009
+        dtype=wp.vec3, frequency=_Frequency.CONTACT_RIGID
+    )
+    """Impulse on shape 1's body [N s] in the contact frame, shape ``(rigid_contact_max,)``."""
+
+    contact_gap: wp.array | None = _Base.Observables.field(  # noqa: RUF009
+        dtype=wp.float32, frequency=_Frequency.CONTACT_RIGID
+    )
+    """Signed distance at the start of the step [m], shape ``(rigid_contact_max,)``; infinite without a contact."""
+
+    contact_velocity: wp.array | None = _Base.Observables.field(  # noqa: RUF009
+        dtype=wp.vec3, frequency=_Frequency.CONTACT_RIGID
+    )
+    """Velocity of shape 1's surface against shape 0's at the end of the step [m/s] in the contact frame, shape
+    ``(rigid_contact_max,)``."""
+
+
+SUPPORTED = frozenset(kind for name, kind in vars(ObservableKind).items() if name.isupper()) | {
+    ObservableKind.CONTACT_F,
+    ObservableKind.BODY_QDD,
+    ObservableKind.BODY_PARENT_F,
+}
+
+
+def load_kernels(device) -> None:
+    """Compile what observables launch, so that a step which fills them can be captured at once."""
+    for kernel in (output.observe_contact_forces, forces.observe_gaps):
+        wp.load_module(kernel.module, device=device)
+
+
+def observe_drives(solver, frame, observables) -> None:
+    """Fill what depends on the coordinates at the start of the step, which stepping in place overwrites."""
+    for out in _requested(observables, ObservableKind.JOINT_DRIVE_F):
+        out.zero_()
+        inputs = [solver.tree, solver.joints, solver.motion, solver.pools.rows, solver.problem, solver._joint_law]
+        inputs += [frame.targets, frame.state_in.joint_q, frame.dt, out]
+        solver._launch(forces.observe_drive_efforts, solver.topology.link_count, inputs)
+
+
+def observe(solver, frame, contacts, observables) -> None:
+    """Fill the observables asked for, and the older extended attributes of states and contacts."""
+    kinds, state = ObservableKind, frame.state_out
+    for out in _requested(observables, kinds.CONTACT_F, contacts, "force"):
+        write_contact_forces(solver, frame.dt, out)
+    for out in _requested(observables, kinds.BODY_QDD, state, "body_qdd"):
+        out.zero_()
+        inputs = [solver.tree, solver.motion, solver.arrived, frame.dt, out]
+        solver._launch(output.observe_accelerations, solver.topology.link_count, inputs)
+    for out in _requested(observables, kinds.BODY_PARENT_F, state, "body_parent_f"):
+        out.zero_()
+        inputs = [solver.tree, solver.joints, solver.bodies, solver.couplings, solver.motion, solver.arrived]
+        inputs += [solver.pools, frame.orders, frame.efforts, frame.dt, out]
+        solver._launch(output.observe_parent_wrenches, solver.topology.tree_count, inputs)
+    if observables is not None:
+        _observe_contacts(solver, frame, observables)
+
+
+def _observe_contacts(solver, frame, observables) -> None:
+    """Our own observables of contacts."""
+    kinds = ObservableKind
+    for out in _requested(observables, kinds.JOINT_CONTACT_F):
+        out.zero_()
+        inputs = [solver.tree, solver.joints, solver.motion, solver.arrived, solver.pool, frame.dt, out]
+        solver._launch(forces.observe_joint_contact_forces, solver.topology.group_count, inputs)
+    if frame.rows is None:  # no capacity, so the arrays have no entries
+        return
+    for kind, values in ((kinds.CONTACT_IMPULSE, solver.pool.gamma), (kinds.CONTACT_VELOCITY, solver.pool.vc)):
+        for out in _requested(observables, kind):
+            out.zero_()
+            solver._launch(
+                forces.observe_in_contact_frames, solver._threads, [solver.pool, values, solver._threads, out]
+            )
+    for out in _requested(observables, kinds.CONTACT_GAP):
+        inputs = [solver.tree, solver.bodies, solver.shapes, solver.motion, frame.rows]
+        inputs += [frame.state_in.body_q, frame.state_in.body_qd, solver._threads, out]
+        solver._launch(forces.observe_gaps, solver._threads, inputs)
+
+
+def write_contact_forces(solver, dt: float, out: wp.array) -> None:
+    """Write the last step's contact forces, as ``contact_f`` has them."""
+    out.zero_()
+    inputs = [solver.tree, solver.shapes, solver.motion, solver.pool, dt, solver._threads, out]
+    solver._launch(output.observe_contact_forces, solver._threads, inputs)
+
+
+def _requested(observables, kind: str, legacy=None, attribute: str = "") -> list[wp.array]:
+    """Arrays that want an observable: the container's, and a legacy attribute someone allocated."""
+    out = []
+    if observables is not None and observables.is_requested(kind):
+        out.append(getattr(observables, kind))
+    older = getattr(legacy, attribute, None)
+    if older is not None:
+        out.append(older)
+    return out
