@@ -14,6 +14,9 @@ wp.set_module_options({"enable_backward": False})
 REASONS = ("unconstrained", "optimal", "cost settled", "iteration limit", "stalled", "non-finite")
 """Names of :attr:`SolverReport.reason`, by value."""
 
+MECHANICS = ("kinetic_energy", "potential_energy", "linear_momentum", "angular_momentum")
+"""Fields of :class:`SolverReport` that describe a state."""
+
 
 @dataclass(frozen=True)
 class SolverReport:
@@ -52,6 +55,14 @@ class SolverReport:
     """Contacts the solver has room for."""
     steps: int
     """Steps since construction or reset."""
+    kinetic_energy: np.ndarray | None = None
+    """Of the state given to ``report(state)`` [J]: bodies and armatures; None without a state."""
+    potential_energy: np.ndarray | None = None
+    """Of gravity, zero at the world origin, and of passive joint springs [J]."""
+    linear_momentum: np.ndarray | None = None
+    """(groups, 3) of the bodies [N s]."""
+    angular_momentum: np.ndarray | None = None
+    """(groups, 3) of the bodies about the world origin [N m s]."""
 
     @property
     def healthy(self) -> bool:
@@ -78,13 +89,20 @@ class SolverReport:
             "non-finite steps": int(self.non_finite_steps.sum()),
             "contacts dropped": f"{self.contacts_dropped} (capacity {self.contact_capacity})",
         }
+        if self.kinetic_energy is not None:
+            lines["kinetic energy [J]"] = summary(self.kinetic_energy)
+            lines["potential energy [J]"] = summary(self.potential_energy)
+            lines["|linear momentum| [N s]"] = summary(np.linalg.norm(self.linear_momentum, axis=1))
+            lines["|angular momentum| [N m s]"] = summary(np.linalg.norm(self.angular_momentum, axis=1))
         width = max(map(len, lines))
         return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
 
 
-def read_report(stats: Stats, group_world: np.ndarray, capacity: int) -> SolverReport:
-    """Copy the counters to the host; synchronises the device."""
-    own = {"world", "contacts_dropped", "contact_capacity", "steps", "line_search_evaluations"}
+def read_report(
+    stats: Stats, group_world: np.ndarray, capacity: int, mechanics: dict[str, np.ndarray] | None = None
+) -> SolverReport:
+    """Copy the counters to the host, beside energies and momenta where given; synchronises the device."""
+    own = {"world", "contacts_dropped", "contact_capacity", "steps", "line_search_evaluations", *MECHANICS}
     arrays = {f.name: getattr(stats, f.name).numpy().copy() for f in fields(SolverReport) if f.name not in own}
     steps = stats.steps.numpy()
     return SolverReport(
@@ -94,6 +112,7 @@ def read_report(stats: Stats, group_world: np.ndarray, capacity: int) -> SolverR
         contact_capacity=capacity,
         steps=int(steps.max()) if len(steps) else 0,
         **arrays,
+        **(mechanics or {}),
     )
 
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import warp as wp
 
 from .boundary.bundles import tolerances
-from .boundary.convention import Orders
-from .boundary.output import publish_bodies
 from .inspection import dof_slots
+from .mechanics import place
 from .problem import restart_from
 from .workspace import Stats, allocate
 
@@ -47,25 +45,13 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     solver._move_freely(frame)
     solver._prepare_contacts(frame)
     solver._assemble(frame)
-    _read_observed(solver, frame, state_out)
+    place(solver, state_out)  # the observed velocity, in solver coordinates, is arrived.v0
     solver._launch_groups(restart_from, [solver.tree, solver.motion, solver.problem, solver.arrived.v0])
     stats = allocate(Stats, {"*": solver.topology.group_count, "dropped": 1}, solver.device)
     look = tolerances(replace(solver.options, max_iterations=0))  # evaluates once, at the observed velocity
     inputs = [solver.tree, solver.couplings, solver.motion, solver.pools, solver.problem, stats, look, solver.hessian]
     solver._launch_groups(solver._minimize_kernel, inputs)
     return _collect(solver, stats, frame.dt)
-
-
-def _read_observed(solver, frame, state_out) -> None:
-    """Bring the observed velocity into solver coordinates, in ``arrived.v0``."""
-    orders = Orders()
-    orders.qd_in = int(getattr(state_out, "joint_qd_order", "public") == "sap")
-    orders.reference_is_com = frame.orders.reference_is_com
-    scratch = [wp.empty_like(state_out.body_q), wp.empty_like(state_out.body_qd)]
-    inputs = [solver.tree, solver.joints, solver.bodies, solver.arrived, orders]
-    solver._launch(
-        publish_bodies, solver.topology.tree_count, [*inputs, state_out.joint_q, state_out.joint_qd, *scratch]
-    )
 
 
 def _collect(solver, stats: Stats, dt: float) -> InverseDynamics:

@@ -28,6 +28,7 @@ from .constraints.laws import contact_law
 from .diagnostics import SolverReport, clear_stats, read_report, require_healthy
 from .inspection import Inspection, read_inspection
 from .inverse import InverseDynamics, inverse_dynamics
+from .mechanics import energy_and_momentum
 from .minimizer.newton import minimize_kernel
 from .multibody.free_motion import Efforts, free_motion
 from .multibody.integration import UPDATES, integrate
@@ -367,9 +368,14 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
 
     # What the user may ask --------------------------------------------------------------------------------------
 
-    def report(self) -> SolverReport:
-        """Iterations, residuals, contacts and failures per world; synchronises with the device."""
-        return read_report(self.stats, self.topology.group_world, self.pool.row.shape[0])
+    def report(self, state: newton.State | SapState | None = None) -> SolverReport:
+        """Iterations, residuals, contacts and failures per world; synchronises with the device.
+
+        Args:
+            state: A state whose energy and momentum per world the report gives as well; it is left as it is.
+        """
+        mechanics = None if state is None else energy_and_momentum(self, state)
+        return read_report(self.stats, self.topology.group_world, self.pool.row.shape[0], mechanics)
 
     def inspect(self) -> Inspection:
         """Velocities and mass matrix of the last step in float64, for debugging; synchronises with the device."""

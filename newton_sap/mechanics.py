@@ -1,0 +1,102 @@
+"""Energy and momentum of a state, per solve group: worked out on the host, in float64, when asked for."""
+
+from __future__ import annotations
+
+import newton
+import numpy as np
+import warp as wp
+
+from .boundary.convention import Orders
+from .boundary.output import publish_bodies
+from .boundary.validation import require_arrays
+from .multibody.joints import BALL, DISTANCE, FREE
+
+
+def place(solver, state) -> None:
+    """Bring a state's poses and velocities into solver coordinates, in ``solver.arrived``; the state stays as it is."""
+    orders = Orders()
+    orders.qd_in = int(getattr(state, "joint_qd_order", "public") == "sap")
+    orders.reference_is_com = int(solver.options.position_update == "symplectic")
+    scratch = [wp.empty_like(solver.model.body_q), wp.empty_like(solver.model.body_qd)]
+    inputs = [solver.tree, solver.joints, solver.bodies, solver.arrived, orders]
+    solver._launch(publish_bodies, solver.topology.tree_count, [*inputs, state.joint_q, state.joint_qd, *scratch])
+
+
+def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:
+    """Return the fields of ``SolverReport`` that describe a state; synchronises with the device."""
+    model, arrays = solver.model, solver.topology.arrays
+    sizes = {"joint_q": model.joint_coord_count, "joint_qd": model.joint_dof_count}
+    require_arrays("state", state, sizes, solver.device)
+    place(solver, state)
+    links = arrays["link_body"]
+    moved = (model.body_flags.numpy()[links] & int(newton.BodyFlags.KINEMATIC)) == 0
+    group = arrays["tree_group"][arrays["link_tree"]]
+    at = solver.arrived
+    mass = np.where(moved, model.body_mass.numpy()[links].astype(float), 0.0)
+    com, twist = at.com.numpy().reshape(-1, 3), at.velocity.numpy().reshape(-1, 6)
+    spin = twist[:, :3]
+    momentum = mass[:, None] * (twist[:, 3:] + np.cross(spin, com))
+    own_spin = _spin_momentum(model, links, at.rotation.numpy().reshape(-1, 4), spin) * moved[:, None]
+    kinetic = 0.5 * (_dot(momentum, twist[:, 3:] + np.cross(spin, com)) + _dot(own_spin, spin))
+    gravity = model.gravity.numpy().astype(float)[model.body_world.numpy()[links]]  # -1 is the last row
+    dof_group, dof_moved = group[arrays["dof_link"]], moved[arrays["dof_link"]]
+    armature = model.joint_armature.numpy()[arrays["dof_public"]].astype(float)
+    rotors = 0.5 * armature * at.v0.numpy() ** 2 * dof_moved
+
+    def sums(values, owner):
+        out = np.zeros((solver.topology.group_count, *values.shape[1:]))
+        np.add.at(out, owner, values)
+        return out
+
+    return {
+        "kinetic_energy": sums(kinetic, group) + sums(rotors, dof_group),
+        "potential_energy": sums(-mass * _dot(gravity, com), group)
+        + sums(_spring_energy(model, arrays, state) * dof_moved, dof_group),
+        "linear_momentum": sums(momentum, group),
+        "angular_momentum": sums(np.cross(com, momentum) + own_spin, group),
+    }
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->i", a, b)
+
+
+def _spin_momentum(model, links, rotation, spin) -> np.ndarray:
+    """``R I R^T w`` of each link's body, about its COM."""
+    inertia = model.body_inertia.numpy().reshape(-1, 3, 3)[links].astype(float)
+    local = _rotate(rotation * [-1.0, -1.0, -1.0, 1.0], spin)
+    return _rotate(rotation, np.einsum("ijk,ik->ij", inertia, local))
+
+
+def _rotate(q: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Turn each vector by its quaternion (xyzw)."""
+    t = 2.0 * np.cross(q[:, :3], x)
+    return x + q[:, 3:] * t + np.cross(q[:, :3], t)
+
+
+def _spring_energy(model, arrays, state) -> np.ndarray:
+    """Energy of the passive joint spring of each dof; of a ball joint, of the rotation vector to its rest pose."""
+    public, coord = arrays["dof_public"], arrays["dof_coord"]
+    stiffness = model.joint_stiffness.numpy()[public].astype(float)
+    q, rest = state.joint_q.numpy().astype(float), model.joint_rest_q.numpy().astype(float)
+    away = np.zeros(len(public))
+    plain = coord >= 0
+    away[plain] = (rest - q)[coord[plain]]
+    kinds = model.joint_type.numpy()[arrays["link_joint"]]
+    starts = model.joint_q_start.numpy()[arrays["link_joint"]]
+    first = arrays["link_dof_start"]
+    for link in np.flatnonzero(kinds == int(BALL)):
+        here = slice(starts[link], starts[link] + 4)
+        away[first[link] : first[link + 1]] = _rotation_vector(rest[here], q[here])
+    free = np.isin(kinds, (int(FREE), int(DISTANCE)))[arrays["dof_link"]]
+    return np.where(free, 0.0, 0.5 * stiffness * away**2)
+
+
+def _rotation_vector(goal: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Rotation vector of ``goal q^-1``, in the axes of the parent anchor."""
+    w = goal[3] * q[3] + goal[:3] @ q[:3]
+    v = q[3] * goal[:3] - goal[3] * q[:3] - np.cross(goal[:3], q[:3])
+    if w < 0.0:
+        w, v = -w, -v
+    length = np.linalg.norm(v)
+    return v * (2.0 * np.arctan2(length, w) / length if length > 0.0 else 2.0)

@@ -1,0 +1,185 @@
+"""Energy and momentum of a state, as ``solver.report(state)`` gives them, against closed forms and the mass matrix."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import newton
+import numpy as np
+import pytest
+import random_models as rm
+import test_conservation
+import warp as wp
+from rig import G, Rig, link, material, put, weightless
+from scipy.spatial.transform import Rotation
+from test_against_reference import SCENES
+
+from newton_sap import SapState, SolverSAP
+from newton_sap.diagnostics import MECHANICS
+from newton_sap.reference import ReferenceSolver
+
+DT = 0.005
+
+
+def thrown(gravity=(0.0, 0.0, -G), **kwargs):
+    """A free body with its COM off its origin."""
+    builder = newton.ModelBuilder(gravity=gravity)
+    body = link(builder, 2.0, (0.1, 0.2, 0.3), com=wp.vec3(0.1, -0.2, 0.3), **kwargs)
+    builder.add_articulation([builder.add_joint_free(body)])
+    return builder
+
+
+@pytest.mark.parametrize("position_update", ("symplectic", "sap_euler"))
+def test_free_body(position_update):
+    """Mass times velocity of the COM, inertia times spin in world axes, and their energies."""
+    turn = Rotation.from_rotvec([0.4, -0.7, 0.2])
+    v, w = np.array([1.0, -2.0, 0.5]), np.array([3.0, 1.0, -2.0])
+    rig = Rig(
+        thrown((0.0, 3.0, -G)), DT, q=[0.5, 1.0, 2.0, *turn.as_quat()], v=[*v, *w], position_update=position_update
+    )
+    report = rig.solver.report(rig.state)
+    com = np.array([0.5, 1.0, 2.0]) + turn.apply([0.1, -0.2, 0.3])
+    inertia = turn.as_matrix() @ np.diag([0.1, 0.2, 0.3]) @ turn.as_matrix().T
+    assert report.kinetic_energy == pytest.approx([0.5 * 2.0 * v @ v + 0.5 * w @ inertia @ w], rel=1e-6)
+    assert report.potential_energy == pytest.approx([-2.0 * (com @ [0.0, 3.0, -G])], rel=1e-6)
+    np.testing.assert_allclose(report.linear_momentum, [2.0 * v], rtol=1e-6)
+    np.testing.assert_allclose(report.angular_momentum, [np.cross(com, 2.0 * v) + inertia @ w], rtol=1e-5)
+
+
+def test_pendulum_with_armature_and_spring():
+    """Energies of a hinge: m g h, half k angle^2, and an inertia that holds the armature."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    rod = link(builder, 1.5, 0.05, com=wp.vec3(0.0, 0.0, -0.4))
+    hinge = builder.add_joint_revolute(-1, rod, axis=newton.Axis.Y, armature=0.3)
+    builder.add_articulation([hinge])
+    rig = Rig(builder, DT, q=[0.5], v=[2.0])
+    put(rig.model.joint_stiffness, [20.0])
+    put(rig.model.joint_rest_q, [0.2])
+    report = rig.solver.report(rig.state)
+    assert report.kinetic_energy == pytest.approx([0.5 * (0.05 + 1.5 * 0.16 + 0.3) * 4.0], rel=1e-6)
+    height = -0.4 * math.cos(0.5)
+    assert report.potential_energy == pytest.approx([1.5 * G * height + 0.5 * 20.0 * 0.09], rel=1e-6)
+
+
+def test_ball_spring():
+    """A ball joint's spring holds half k angle^2, by whichever sign of the quaternion."""
+    builder = weightless()
+    body = link(builder)
+    builder.add_articulation([builder.add_joint_ball(-1, body)])
+    turn = Rotation.from_rotvec([0.3, 0.4, 0.0])
+    for sign in (1.0, -1.0):
+        rig = Rig(builder, DT, q=sign * turn.as_quat())
+        put(rig.model.joint_stiffness, [8.0, 8.0, 8.0])
+        assert rig.solver.report(rig.state).potential_energy == pytest.approx([0.5 * 8.0 * 0.25], rel=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(set(SCENES) - {"kinematic"}))
+def test_kinetic_energy_is_that_of_the_mass_matrix(name):
+    """The sum over groups is half v^T M v of random trees of every joint type."""
+    model = rm.random_tree_model(3, **SCENES[name])
+    for array in (model.joint_damping, model.joint_stiffness):
+        array.zero_()  # so that A is the mass matrix
+    state = rm.random_state(model, 3)
+    truth = ReferenceSolver(model).step(state, None, None, DT)
+    report = SolverSAP(model).report(state)
+    expected = 0.5 * truth.v0 @ truth.A @ truth.v0
+    assert expected > 1.0
+    assert report.kinetic_energy.sum() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("tie", test_conservation.TIES)
+def test_closed_system_keeps_its_momentum(tie):
+    """Contacts and couplings between floating bodies change neither momentum nor, on balance, add energy."""
+    rig = test_conservation.two_free_bodies(test_conservation.TIES[tie])
+    before = rig.solver.report(rig.state)
+    rig.run(100)
+    after = rig.solver.report(rig.state)
+    np.testing.assert_allclose(after.linear_momentum, before.linear_momentum, atol=2e-5)
+    np.testing.assert_allclose(after.angular_momentum, before.angular_momentum, atol=2e-4)
+
+
+def test_a_fall_turns_height_into_speed():
+    """Kinetic and potential energy of a falling body add up, but for the first-order error of the step."""
+    rig = Rig(thrown(), 1e-4, q=[0, 0, 5.0, 0, 0, 0, 1.0])
+    before = rig.solver.report(rig.state)
+    rig.run(1000)
+    after = rig.solver.report(rig.state)
+    gained = after.kinetic_energy[0] - before.kinetic_energy[0]
+    assert gained == pytest.approx(0.5 * 2.0 * (G * 0.1) ** 2, rel=1e-4)
+    assert gained == pytest.approx(before.potential_energy[0] - after.potential_energy[0], rel=2e-3)
+
+
+def test_worlds_are_summed_apart():
+    """Each world has its own bodies and its own gravity."""
+    scene = newton.ModelBuilder()
+    for _ in range(3):
+        scene.add_world(thrown())
+    model = scene.finalize()
+    gravity = np.zeros((4, 3))
+    gravity[:, 2] = [-1.0, -2.0, -3.0, -100.0]
+    model.gravity.assign(gravity.astype(np.float32))
+    state, solver = model.state(), SolverSAP(model)
+    put(state.joint_qd, [[1.0, 0, 0, 0, 0, 0], [2.0, 0, 0, 0, 0, 0], [3.0, 0, 0, 0, 0, 0]])
+    report = solver.report(state)
+    np.testing.assert_array_equal(report.world, [0, 1, 2])
+    np.testing.assert_allclose(report.kinetic_energy, [1.0, 4.0, 9.0], rtol=1e-6)
+    np.testing.assert_allclose(report.potential_energy, 2.0 * 0.3 * np.array([1.0, 2.0, 3.0]), rtol=1e-6)
+    np.testing.assert_allclose(report.linear_momentum[:, 0], [2.0, 4.0, 6.0], rtol=1e-6)
+
+
+def test_prescribed_bodies_do_not_count():
+    """A kinematic body has no energy or momentum of its own; what hangs on it has."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    cart = link(builder, 50.0, 1.0, is_kinematic=True)
+    rider = link(builder, 2.0, 0.1)
+    builder.add_articulation(
+        [builder.add_joint_free(cart), builder.add_joint_revolute(cart, rider, axis=newton.Axis.Y)]
+    )
+    rig = Rig(builder, DT, q=[0, 0, 1.0, 0, 0, 0, 1.0, 0.0], v=[3.0, 0, 0, 0, 0, 0, 0.0])
+    report = rig.solver.report(rig.state)
+    assert report.kinetic_energy == pytest.approx([0.5 * 2.0 * 9.0], rel=1e-6)
+    assert report.potential_energy == pytest.approx([2.0 * G], rel=1e-6)
+    np.testing.assert_allclose(report.linear_momentum, [[6.0, 0, 0]], rtol=1e-6)
+
+
+def test_state_in_sap_order():
+    """A state that holds [w, v_O] has the energy of the same state in public order."""
+    rig = Rig(thrown(), DT, q=[0, 0, 0, *Rotation.from_rotvec([0.3, 0.1, 0.5]).as_quat()], v=[1, 2, 3, 4, 5, 6])
+    r = Rotation.from_quat(rig.q[3:]).apply([0.1, -0.2, 0.3])
+    v, w = rig.v[:3], rig.v[3:]
+    turned = SapState(rig.state.joint_q, wp.clone(rig.state.joint_qd), rig.state.body_q, rig.state.body_qd)
+    put(turned.joint_qd, [*w, *(v + np.cross(r, w))])
+    public, sap = rig.solver.report(rig.state), rig.solver.report(turned)
+    for name in MECHANICS:
+        np.testing.assert_allclose(getattr(sap, name), getattr(public, name), rtol=1e-5, err_msg=name)
+
+
+def test_asking_changes_nothing():
+    """Neither the state nor the following steps see a report; without a state it holds no energies."""
+    builder = thrown()
+    builder.add_shape_sphere(0, radius=0.5, cfg=material())
+    builder.add_ground_plane(cfg=material())
+    asked, silent = (Rig(builder, DT, v=[1, 2, 3, 4, 5, 6]) for _ in range(2))
+    for _ in range(20):
+        before = asked.state.joint_q.numpy(), asked.state.body_q.numpy()
+        report = asked.solver.report(asked.state)
+        np.testing.assert_array_equal(asked.state.joint_q.numpy(), before[0])
+        np.testing.assert_array_equal(asked.state.body_q.numpy(), before[1])
+        asked.run()
+        silent.run()
+    np.testing.assert_array_equal(asked.q, silent.q)
+    np.testing.assert_array_equal(asked.v, silent.v)
+    plain = asked.solver.report()
+    assert all(getattr(plain, name) is None for name in MECHANICS)
+    assert "kinetic energy [J]" in str(report) and "kinetic" not in str(plain)
+    assert set(MECHANICS) < {f.name for f in dataclasses.fields(report)}
+
+
+def test_foreign_state_is_refused():
+    """A state of another model is named."""
+    rig = Rig(thrown(), DT)
+    builder = thrown()
+    builder.add_articulation([builder.add_joint_free(link(builder))])
+    with pytest.raises(ValueError, match="state.joint_q has 14 entries"):
+        rig.solver.report(builder.finalize().state())
