@@ -190,11 +190,9 @@ def test_configuration_loads_no_manager(lab):
 
 def test_options_reach_the_solver(lab):
     """The preset applies, explicit fields win, the rest are defaults; a wrong value is the solver's own error."""
-    start(lab, preset="drake", max_iterations=7, dissipation_ahead_of_touch=False)
-    assert (
-        lab.NewtonManager._solver.options
-        == SolverSAP(lab.NewtonManager.model, preset="drake", max_iterations=7).options
-    )
+    options = {"preset": "drake", "max_iterations": 7, "dissipation_ahead_of_touch": False}
+    start(lab, **options)
+    assert lab.NewtonManager._solver.options == SolverSAP(lab.NewtonManager.model, **options).options
     with pytest.raises(ValueError, match="contact_model"):
         start(lab, contact_model="soft")
 
