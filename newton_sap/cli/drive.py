@@ -22,6 +22,7 @@ import numpy as np
 
 from .. import registry
 from ..swap import SwapLog, swapped_solvers
+from .live import LiveScalars, noting_contacts
 
 ORIGINAL = "original"
 """Solver name that leaves an example as it is."""
@@ -152,10 +153,10 @@ def run_example(
     target = solver_class(solver, options or {})
     result = RunResult(example=name, solver=target.__name__ if target else ORIGINAL)
     clock = _Clock(on_frame, picture)
-    swap = nullcontext(SwapLog()) if target is None else swapped_solvers(target, options=options)
+    swap = nullcontext(SwapLog()) if target is None else swapped_solvers(noting_contacts(target), options=options)
     try:
         graphs = _unused_graphs() if eager else nullcontext()
-        with swap as log, _command_line([module, *arguments]), clock.attached(), graphs:
+        with swap as log, _command_line([module, *arguments]), clock.attached(log), graphs:
             _run_to_its_end(module)
         tested = "--test" in arguments
         result.verdict = "passed" if tested else "not tested"
@@ -191,9 +192,10 @@ class _Clock:
         self.started = time.perf_counter()
         self.setup_s = 0.0
         self.frame_s: list[float] = []
+        self.scalars: LiveScalars | None = None
 
     @contextmanager
-    def attached(self):
+    def attached(self, log):
         """Route ``newton.examples.run`` through this clock."""
         import newton.examples
 
@@ -206,6 +208,7 @@ class _Clock:
             self.testing = bool(args is not None and args.test)
             if self.picture is not None:
                 keep_last_frame(example.viewer, self.picture)
+            self.scalars = LiveScalars(example.viewer, _stepper(log, example))
             return run(example, args)
 
         newton.examples.run = timed_run
@@ -224,6 +227,8 @@ class _Clock:
             wp.synchronize()
             self.frame_s.append(time.perf_counter() - begin)
             self.testing = testing
+            if self.scalars is not None:
+                self.scalars.stepped = True
             if self.on_frame is not None:
                 self.on_frame(len(self.frame_s))
 
@@ -277,11 +282,16 @@ def _command_line(arguments: list[str]):
         sys.argv = before
 
 
+def _stepper(log: SwapLog, example: object) -> Any:
+    """Return the solver that steps an example: the first that took another's place, otherwise its own."""
+    return log.solvers[0] if log.solvers else getattr(example, "solver", None)
+
+
 def _conclude(result: RunResult, log: SwapLog, clock: _Clock) -> None:
     import warp as wp
 
     example = clock.example
-    stepper = log.solvers[0] if log.solvers else getattr(example, "solver", None)
+    stepper = _stepper(log, example)
     if log.replaced:
         result.instead_of = ", ".join(sorted(set(log.replaced)))
     elif result.solver != ORIGINAL and stepper is not None and type(stepper).__name__ != result.solver:
