@@ -7,15 +7,13 @@ from dataclasses import dataclass, fields
 import numpy as np
 import warp as wp
 
+from . import mechanics
 from .workspace import Stats
 
 wp.set_module_options({"enable_backward": False})
 
 REASONS = ("unconstrained", "optimal", "cost settled", "iteration limit", "stalled", "non-finite")
 """Names of :attr:`SolverReport.reason`, by value."""
-
-MECHANICS = ("kinetic_energy", "potential_energy", "linear_momentum", "angular_momentum")
-"""Fields of :class:`SolverReport` that describe a state."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +97,10 @@ class SolverReport:
 
 
 def read_report(
-    stats: Stats, group_world: np.ndarray, capacity: int, mechanics: dict[str, np.ndarray] | None = None
+    stats: Stats, group_world: np.ndarray, capacity: int, of_state: dict[str, np.ndarray] | None = None
 ) -> SolverReport:
     """Copy the counters to the host, beside energies and momenta where given; synchronises the device."""
-    own = {"world", "contacts_dropped", "contact_capacity", "steps", "line_search_evaluations", *MECHANICS}
+    own = {"world", "contacts_dropped", "contact_capacity", "steps", "line_search_evaluations", *mechanics.FIELDS}
     arrays = {f.name: getattr(stats, f.name).numpy().copy() for f in fields(SolverReport) if f.name not in own}
     steps = stats.steps.numpy()
     return SolverReport(
@@ -112,7 +110,7 @@ def read_report(
         contact_capacity=capacity,
         steps=int(steps.max()) if len(steps) else 0,
         **arrays,
-        **(mechanics or {}),
+        **(of_state or {}),
     )
 
 

@@ -11,6 +11,9 @@ from .boundary.output import publish_bodies
 from .boundary.validation import require_arrays
 from .multibody.joints import BALL, DISTANCE, FREE
 
+FIELDS = ("kinetic_energy", "potential_energy", "linear_momentum", "angular_momentum")
+"""Fields of ``SolverReport`` that describe a state."""
+
 
 def place(solver, state) -> None:
     """Bring a state's poses and velocities into solver coordinates, in ``solver.arrived``; the state stays as it is."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import newton
@@ -13,6 +14,7 @@ from .boundary import bundles, output
 from .boundary.contacts import ContactRows, collect_contacts, list_contacts
 from .boundary.convention import Orders, SapControl, SapState, orders_of
 from .boundary.couplings import attach_model, build_couplings
+from .boundary.detection import OwnedDetection
 from .boundary.initial_velocity import adopt_body_velocity, bodies_with_velocity_of_their_own
 from .boundary.topology import build_topology
 from .boundary.validation import (
@@ -22,7 +24,7 @@ from .boundary.validation import (
     validate_model,
     validate_topology,
 )
-from .config import resolve_options
+from .config import SAPOptions, resolve_options
 from .constraints.drives import Targets
 from .constraints.laws import contact_law
 from .diagnostics import SolverReport, clear_stats, read_report, require_healthy
@@ -35,6 +37,8 @@ from .multibody.integration import UPDATES, integrate
 from .multibody.kinematics import kinematics
 from .problem import StepInput, assemble_problem
 from .workspace import ROWS_PER_DOF, Motion, Pools, Problem, RowPool, Stats, allocate, allocate_contacts
+
+_Base = newton.solvers.SolverBase
 
 BLOCK_DIM = 32
 """Lanes that share one solve group on CUDA; a CPU block has one."""
@@ -53,11 +57,11 @@ class Frame:
     dt: float
 
 
-class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.CouplingInterface):
+class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInterface):
     """Articulated rigid bodies with frictional contact by the semi-analytic primal (SAP) method.
 
-    Each step minimises one strictly convex cost, so it has exactly one answer and always finds it. Collision
-    detection stays outside: run a ``newton.CollisionPipeline`` and hand its contacts to :meth:`step`.
+    Each step minimises one strictly convex cost, so it has exactly one answer and always finds it. Contacts come
+    from a ``newton.CollisionPipeline``: run it and hand its contacts to :meth:`step`, or give it to the solver.
 
     Simulated: prismatic, revolute, ball, fixed, free, distance and D6 joints in trees of any shape, any
     number of worlds of any size, kinematic root bodies, contact with friction, joint limits, drives, dry friction,
@@ -69,8 +73,11 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
     Args:
         model: The model to simulate.
         preset: ``"approx32"``, ``"approx64"`` or ``"drake"``; see ``newton_sap.PRESETS``. Explicit keywords win.
-        contact_model: See :class:`newton_sap.SAPOptions` for this and every other keyword; None keeps the preset's
-            or the default value.
+        contact_model: See :class:`newton_sap.SAPOptions` for this and the keywords up to ``max_contacts``; None keeps
+            the preset's or the default value.
+        collision_pipeline: A pipeline of the same model that :meth:`step` runs by itself, into ``solver.contacts``.
+        collision_frequency: Newton's numbers for detection between iterations, of which SolverSAP has none.
+        collision_frequency_type: Per slot when to detect; see :meth:`set_collision_frequency`.
 
     Raises:
         ValueError: Bad option values, or a model whose values make no sense.
@@ -111,12 +118,19 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         line_search_tolerance: float | None = None,
         strict: bool | None = None,
         max_contacts: int | None = None,
+        collision_pipeline: newton.CollisionPipeline | None = None,
+        collision_frequency: Mapping[_Base.CollisionSlot, int] | None = None,
+        collision_frequency_type: Mapping[_Base.CollisionSlot, _Base.CollisionFrequencyType] | None = None,
     ):
-        given = {
-            name: value for name, value in locals().items() if name not in ("self", "model", "preset", "__class__")
-        }
+        options = {field.name for field in fields(SAPOptions)}
+        given = {name: value for name, value in locals().items() if name in options}
         self.options = resolve_options(preset, given)
-        super().__init__(model)
+        super().__init__(
+            model,
+            collision_pipeline=collision_pipeline,
+            collision_frequency=collision_frequency,
+            collision_frequency_type=collision_frequency_type,
+        )
         validate_model(model)
         self.topology = build_topology(model)
         validate_topology(model, self.topology)
@@ -135,7 +149,7 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         contacts: newton.Contacts | None,
         dt: float,
         *,
-        observables: newton.solvers.SolverBase.Observables | None = None,
+        observables: _Base.Observables | None = None,
     ) -> None:
         """Advance the model by ``dt`` seconds.
 
@@ -146,7 +160,8 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
             state_in: State at the start of the step.
             state_out: State at its end.
             control: Joint forces and drive targets; None uses the model's own.
-            contacts: Contacts of a collision pipeline; None means no contact.
+            contacts: Contacts of a collision pipeline; None means no contact, and is required of a solver that owns a
+                pipeline: it fills ``solver.contacts`` at the pose of ``state_in.joint_q``.
             dt: Step length [s].
             observables: Container made by ``solver.observables(...)``, filled in place.
 
@@ -155,9 +170,11 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
             RuntimeError: More contact capacity is needed while a graph is being captured; or, with ``strict``, the step
                 did not converge, was not finite or dropped contacts.
         """
+        contacts = self._resolve_step_contacts(contacts)
         self.validate_observables(observables, contacts)
         frame = self._open_frame(state_in, state_out, control, contacts, dt)
         self._move_bodies(frame)
+        self._detect_contacts(frame.state_in, frame.dt)
         self._move_freely(frame)
         self._prepare_contacts(frame)
         self._assemble(frame)
@@ -327,6 +344,10 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         """
         self._read_model()
 
+    def get_max_contact_count(self) -> int:
+        """Return for how many contacts the solver has room, which is what ``Contacts`` for it need to hold."""
+        return self.pool.row.shape[0] // (1 + self.options.spin_friction)
+
     def update_contacts(self, contacts: newton.Contacts, state: newton.State | None = None) -> None:
         """Write the last step's contact forces to ``contacts.force``; request the ``contact_f`` observable instead."""
         if contacts.force is None:
@@ -354,7 +375,9 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
                 )
             )
 
-    def observables(self, kinds, *, contacts=None, requires_grad=None) -> observe.Observables:
+    def observables(
+        self, kinds: Iterable[str], *, contacts: newton.Contacts | None = None, requires_grad: bool | None = None
+    ) -> observe.Observables:
         """Allocate the arrays that :meth:`step` fills when given them as ``observables=``; see ``docs/observables.md``.
 
         Args:
@@ -391,7 +414,7 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
             state_in: State at the start of the step.
             state_out: Observed state at its end.
             control: As given to :meth:`step`.
-            contacts: As given to :meth:`step`, found at ``state_in``.
+            contacts: As given to :meth:`step`, found at ``state_in``; None takes what ``solver.contacts`` holds.
             dt: Step length [s].
         """
         return inverse_dynamics(self, state_in, state_out, control, contacts, dt)
@@ -454,6 +477,8 @@ class SolverSAP(newton.solvers.SolverBase, newton.solvers.experimental.coupled.C
         if self.model.shape_count == 0:
             return 0
         contacts = self.model.rigid_contact_max
+        if self.contacts is not None:
+            contacts = self.contacts.rigid_contact_max
         if contacts is None:
             contacts = newton.CollisionPipeline(self.model, publish_capacity=False).rigid_contact_max
         return int(contacts) * (1 + self.options.spin_friction)

@@ -92,6 +92,7 @@ FEATURES: dict[str, list[Feature]] = {
     ],
     "Contacts": [
         Feature("contacts of `newton.CollisionPipeline`", YES, f"{REFERENCE}::test_step_equals_the_reference", "yyyyyy"),
+        Feature("collision pipeline owned by the solver", YES, "test_owned_collision::test_equals_explicit_collision", "nnnnyn", "`collision_pipeline=`; once per step or switched off"),
         Feature("friction cone without pyramids", YES, "test_properties::test_optimality_conditions_of_contacts", "yn????"),
         Feature("stiffness, damping, friction per contact", YES, "test_reference_constraints::test_material_rules_and_overrides", "yyyyyp"),
         Feature("contacts seen ahead (speculative)", YES, f"{RUNTIME}::test_bullet_does_not_cross_a_plate", "nn?y?n"),

@@ -16,7 +16,7 @@ from scipy.spatial.transform import Rotation
 from test_against_reference import SCENES
 
 from newton_sap import SapState, SolverSAP
-from newton_sap.diagnostics import MECHANICS
+from newton_sap.mechanics import FIELDS
 from newton_sap.reference import ReferenceSolver
 
 DT = 0.005
@@ -151,7 +151,7 @@ def test_state_in_sap_order():
     turned = SapState(rig.state.joint_q, wp.clone(rig.state.joint_qd), rig.state.body_q, rig.state.body_qd)
     put(turned.joint_qd, [*w, *(v + np.cross(r, w))])
     public, sap = rig.solver.report(rig.state), rig.solver.report(turned)
-    for name in MECHANICS:
+    for name in FIELDS:
         np.testing.assert_allclose(getattr(sap, name), getattr(public, name), rtol=1e-5, err_msg=name)
 
 
@@ -171,9 +171,9 @@ def test_asking_changes_nothing():
     np.testing.assert_array_equal(asked.q, silent.q)
     np.testing.assert_array_equal(asked.v, silent.v)
     plain = asked.solver.report()
-    assert all(getattr(plain, name) is None for name in MECHANICS)
+    assert all(getattr(plain, name) is None for name in FIELDS)
     assert "kinetic energy [J]" in str(report) and "kinetic" not in str(plain)
-    assert set(MECHANICS) < {f.name for f in dataclasses.fields(report)}
+    assert set(FIELDS) < {f.name for f in dataclasses.fields(report)}
 
 
 def test_foreign_state_is_refused():

@@ -18,7 +18,17 @@ import newton_sap
 
 SNAPSHOT = pathlib.Path(__file__).with_suffix("").with_name("public_interface.txt")
 COMMAND = "python tests/test_public_interface.py --write"
-INTERNAL = {"boundary", "cli", "constraints", "minimizer", "multibody", "problem", "workspace"}
+INTERNAL = {
+    "boundary",
+    "cli",
+    "constraints",
+    "mechanics",
+    "minimizer",
+    "multibody",
+    "observables",
+    "problem",
+    "workspace",
+}
 """Everything else below newton_sap is public, so that a new module is listed unless someone decides otherwise."""
 
 

@@ -13,6 +13,7 @@ Components of a free joint's velocity are in its parent-anchor axes, those of it
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import warp as wp
@@ -37,6 +38,8 @@ class SapState:
     body_f: wp.array | None = None
     joint_qd_order: str = "sap"
     body_f_order: str = "sap"
+    particle_q: ClassVar[None] = None
+    """No particles; a collision pipeline asks."""
 
     def __post_init__(self):
         _require_order("joint_qd_order", self.joint_qd_order)

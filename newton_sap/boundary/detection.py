@@ -1,0 +1,51 @@
+"""Collision detection inside the step, for a solver that was given a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import newton
+
+_Base = newton.solvers.SolverBase
+
+
+class OwnedDetection(_Base):
+    """Newton's schedule of a solver-owned pipeline, as far as a step without inner time has one."""
+
+    supports_collision_pipeline = True
+
+    def set_collision_frequency(
+        self,
+        *,
+        collision_frequency: Mapping[_Base.CollisionSlot, int] | None = None,
+        collision_frequency_type: Mapping[_Base.CollisionSlot, _Base.CollisionFrequencyType] | None = None,
+    ) -> None:
+        """Choose when :meth:`step` runs the solver's own pipeline, from the next step on.
+
+        The rigid slot takes ``PRE_INIT`` (once per step, also what ``AUTO`` means) or ``NONE``: then steps use what
+        ``solver.contacts`` holds, for substeps, with gaps at the present pose. A recorded graph keeps what it recorded.
+
+        Raises:
+            ValueError: Detection after initialisation, between iterations or of soft bodies, which SAP steps do not have.
+        """
+        slots, kinds = self.CollisionSlot, self.CollisionFrequencyType
+        accepted = {
+            slots.RIGID: (kinds.AUTO, kinds.PRE_INIT, kinds.NONE),
+            slots.SOFT_SELF_CONTACT: (kinds.AUTO, kinds.NONE),
+        }
+        for slot, kind in (collision_frequency_type or {}).items():
+            if kind not in accepted[slot]:
+                names = ", ".join(k.name for k in accepted[slot])
+                raise ValueError(
+                    f"collision_frequency_type of {slots(slot).name} cannot be {kinds(kind).name}: SolverSAP takes {names}"
+                )
+        super().set_collision_frequency(
+            collision_frequency=collision_frequency, collision_frequency_type=collision_frequency_type
+        )
+
+    def _detect_contacts(self, state, dt: float) -> None:
+        """Run the pipeline the solver owns, at the pose that the step starts from."""
+        if self.collision_pipeline is not None:
+            when = self._resolved_collision_frequency_type(self.CollisionSlot.RIGID)
+            if when != self.CollisionFrequencyType.NONE:
+                self._run_rigid_collision(state, dt)
