@@ -10,6 +10,9 @@ from newton.viewer import ViewerNull
 
 from ..solver import SolverSAP
 
+FLOOR = 1e-20
+"""Smallest relative residual that is shown: a curve has no place for the logarithm of zero."""
+
 
 def noting_contacts(target: type) -> type:
     """Return a subclass of a SolverSAP class that keeps the contacts of its last step; other classes as they are."""
@@ -49,10 +52,10 @@ class LiveScalars:
     def values(self) -> dict[str, float]:
         """Return the scalars of the last step, over all worlds: sum of force magnitudes, largest of the rest."""
         report = self.solver.report()
-        relative = report.residual / np.maximum(report.scale, np.finfo(float).tiny)
+        relative = (report.residual / np.maximum(report.scale, FLOOR)).max(initial=0.0)
         return {
             "contact force total [N]": self._contact_force(),
-            "residual over scale": float(relative.max(initial=0.0)),
+            "log10 of residual over scale": float(np.log10(np.maximum(relative, FLOOR))),
             "iterations": float(report.iterations.max(initial=0)),
         }
 

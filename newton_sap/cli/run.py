@@ -15,7 +15,14 @@ from rich.table import Table
 
 from .drive import RunResult, UsageError, example_module, run_example, solver_class, solver_options
 
-VIEWERS = ("null", "gl", "viser", "usd", "rerun")
+VIEWERS = {
+    "null": None,
+    "gl": ("pyglet", "newton-sap[viewer]"),
+    "viser": ("viser", "newton-sap[browser]"),
+    "usd": ("pxr", "newton-sap[importers]"),
+    "rerun": ("rerun", "rerun-sdk"),
+}
+"""Newton's viewers, with the module each needs and what to install for it."""
 
 _REPORT_ROWS = {
     "iterations": ("iterations, last step", "{:.0f}"),
@@ -50,6 +57,7 @@ def run_command(
     """Run the example, print the report and return the exit code."""
     if viewer not in VIEWERS:
         raise UsageError(f"viewer {viewer!r} is unknown (accepted: {', '.join(VIEWERS)})")
+    _require_viewer(viewer)
     if picture is not None:
         _require_display()
         viewer, extra = "gl", ["--headless", *extra]
@@ -72,6 +80,13 @@ def run_command(
     if output is not None:
         _write(output, result, arguments + extra, options)
     return 0 if result.ok else 1
+
+
+def _require_viewer(viewer: str) -> None:
+    """Refuse a viewer whose module is missing, before the example is built."""
+    module, package = VIEWERS[viewer] or ("", "")
+    if module and find_spec(module) is None:
+        raise UsageError(f"--viewer {viewer} needs {module}: pip install {package!r}")
 
 
 def _require_display() -> None:
