@@ -33,6 +33,8 @@ class Subject:
     """Keywords of the factory beside the model."""
     refine: int = 1
     """Divisor of every time step."""
+    prepare: Callable[[newton.ModelBuilder], None] | None = None
+    """Called with every builder before it is finalized."""
 
     def solver(self, model: newton.Model, **more: Any) -> Any:
         """Return a new solver of a model."""
@@ -105,6 +107,7 @@ class Report:
 
 
 _CHECKS: dict[str, Check] = {}
+_AREAS = ("interface", "motion", "run-time changes", "worlds and repetition", "contact", "observables")
 
 
 def check(area: str, source: str) -> Callable[[Callable[[Subject], None]], Callable[[Subject], None]]:
@@ -122,7 +125,7 @@ def check(area: str, source: str) -> Callable[[Callable[[Subject], None]], Calla
 
 def all_checks() -> tuple[Check, ...]:
     """Return every check, in the order of the documentation."""
-    return tuple(_CHECKS.values())
+    return tuple(sorted(_CHECKS.values(), key=lambda one: _AREAS.index(one.area)))
 
 
 def get_check(name: str) -> Check:
@@ -136,13 +139,21 @@ def get_check(name: str) -> Check:
     return _CHECKS[name]
 
 
-def run_check(check: Check | str, solver: SolverFactory, *, refine: int = 1, **options: Any) -> None:
+def run_check(
+    check: Check | str,
+    solver: SolverFactory,
+    *,
+    refine: int = 1,
+    prepare: Callable[[newton.ModelBuilder], None] | None = None,
+    **options: Any,
+) -> None:
     """Put one question to a solver; return in silence if it passes.
 
     Args:
         check: A check or its name.
         solver: A solver class, or any callable that makes a solver of a model.
         refine: Divisor of every time step, for solvers that are stable for small steps only.
+        prepare: Called with every builder before it is finalized, for example ``MySolver.register_custom_attributes``.
         options: Keywords of the solver beside the model.
 
     Raises:
@@ -153,30 +164,36 @@ def run_check(check: Check | str, solver: SolverFactory, *, refine: int = 1, **o
     """
     one = get_check(check) if isinstance(check, str) else check
     try:
-        one.function(Subject(solver, options, refine))
+        one.function(Subject(solver, options, refine, prepare))
     except NotImplementedError as error:
         raise NotClaimed(f"NotImplementedError: {error}") from error
 
 
 def run_contract(
-    solver: SolverFactory, *, refine: int = 1, only: Iterable[str] | None = None, **options: Any
+    solver: SolverFactory,
+    *,
+    refine: int = 1,
+    prepare: Callable[[newton.ModelBuilder], None] | None = None,
+    only: Iterable[str] | None = None,
+    **options: Any,
 ) -> Report:
     """Put every question to a solver and return what was found; a failure stops nothing.
 
     Args:
-        solver: As for :func:`run_check`, like ``refine`` and ``options``.
+        solver: As for :func:`run_check`, like everything but ``only``.
         refine: Divisor of every time step.
+        prepare: Called with every builder.
         only: Names of the checks to run; None runs all.
         options: Keywords of the solver beside the model.
     """
     chosen = all_checks() if only is None else [get_check(name) for name in only]
-    results = tuple(_result(one, solver, refine, options) for one in chosen)
+    results = tuple(_result(one, solver, refine=refine, prepare=prepare, **options) for one in chosen)
     return Report(Subject(solver).name, results)
 
 
-def _result(one: Check, solver: SolverFactory, refine: int, options: dict[str, Any]) -> Result:
+def _result(one: Check, solver: SolverFactory, **given: Any) -> Result:
     try:
-        run_check(one, solver, refine=refine, **options)
+        run_check(one, solver, **given)
     except NotClaimed as reason:
         return Result(one, NOT_CLAIMED, str(reason))
     except ContractViolation as violation:

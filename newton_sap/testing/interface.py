@@ -20,6 +20,7 @@ from .rig import (
     builder_of,
     close,
     fill_nan,
+    finalize,
     put,
     raises,
     require,
@@ -43,7 +44,7 @@ def _falling_and_driven() -> newton.ModelBuilder:
 @check(AREA, "newton.solvers.SolverBase")
 def is_a_newton_solver(subject: Subject) -> None:
     """A solver derives from SolverBase, keeps the model it was given as ``model`` and lives on the model's device."""
-    model = _falling_and_driven().finalize()
+    model = finalize(subject, _falling_and_driven())
     solver = subject.solver(model)
     require(isinstance(solver, newton.solvers.SolverBase), f"{type(solver).__name__} is no newton.solvers.SolverBase")
     require(solver.model is model, "solver.model is not the model given")
@@ -53,7 +54,7 @@ def is_a_newton_solver(subject: Subject) -> None:
 @check(AREA, "newton.solvers.SolverBase.__init__")
 def construction_keeps_model(subject: Subject) -> None:
     """Building a solver changes no number of the model: another solver may be built of it afterwards."""
-    model = boxes_in_worlds(2).finalize()
+    model = finalize(subject, boxes_in_worlds(2))
     before = snapshot(model)
     subject.solver(model)
     same_state(snapshot(model), before, "model after construction")
@@ -94,7 +95,7 @@ def state_in_kept(subject: Subject) -> None:
 
 @check(AREA, "newton.solvers.SolverBase.step")
 def control_kept(subject: Subject) -> None:
-    """A step changes neither the control nor the model."""
+    """A step reads the control and the model and changes neither; gains and targets stay as the user set them."""
     rig = Rig(subject, _falling_and_driven())
     put(rig.control.joint_f, 0.3)
     control, model = snapshot(rig.control), snapshot(rig.model)
@@ -118,7 +119,7 @@ def contacts_kept(subject: Subject) -> None:
 def bodies_written(subject: Subject) -> None:
     """A step writes ``body_q`` and ``body_qd`` of every body of its output, whatever was there."""
     rig = Rig(subject, _falling_and_driven())
-    fill_nan(rig.next)
+    fill_nan(rig.next, "body_q", "body_qd")
     rig.step(rig.state, rig.next)
     for name in ("body_q", "body_qd"):
         require(bool(np.all(np.isfinite(getattr(rig.next, name).numpy()))), f"state_out.{name} is not written")
@@ -133,7 +134,7 @@ def joints_agree_with_bodies(subject: Subject) -> None:
     rig = Rig(subject, _falling_and_driven())
     rig.place(qd=[0.2, -0.1, 0.3, 0.5, 0.4, -0.3, 0.2])
     for _ in range(5):
-        fill_nan(rig.next)
+        fill_nan(rig.next, "joint_q", "joint_qd")
         rig.step(rig.state, rig.next)
         if np.all(np.isnan(rig.next.joint_q.numpy())) and np.all(np.isnan(rig.next.joint_qd.numpy())):
             raise NotClaimed("leaves joint_q and joint_qd of state_out alone; its users call newton.eval_ik")
@@ -146,14 +147,14 @@ def joints_agree_with_bodies(subject: Subject) -> None:
 
 @check(AREA, "newton.solvers.SolverBase.step")
 def steps_in_place(subject: Subject) -> None:
-    """``step(s, s, ...)`` gives the bits that ``step(s, t, ...)`` gives; Newton's sensors and coupled solvers step so."""
+    """``step(s, s, ...)`` gives what ``step(s, t, ...)`` gives, to rounding; Newton's coupled solvers step so."""
     rig, other = (Rig(subject, box_on_ground(height=0.055), contacts=True) for _ in range(2))
     for _ in range(10):
         rig.collide()
         rig.step(rig.state, rig.state)
     other.advance(steps=10)
     for name in ("body_q", "body_qd"):
-        same_bits(rig.look()[name], other.look()[name], f"in place against out of place, {name}")
+        close(rig.look()[name], other.look()[name], 1e-6, f"in place against out of place, {name}")
 
 
 @check(AREA, "newton.solvers.SolverBase.step")
@@ -169,7 +170,7 @@ def control_none(subject: Subject) -> None:
     other.advance(steps=10)
     same_state(rig.look(), other.look(), "control None against model.control()")
     reached = (0.7 + 50.0 * 0.1) / MASS * 10 * rig.dt
-    require(abs(rig.velocity(1)[0] - reached) < 0.2 * reached, f"the model's drive moved nothing: {rig.velocity(1)}")
+    require(abs(rig.velocity(1)[0] - reached) < 0.6 * reached, f"the model's drive moved nothing: {rig.velocity(1)}")
 
 
 @check(AREA, "newton.solvers.SolverBase.step")
@@ -222,7 +223,7 @@ def any_up_axis(subject: Subject) -> None:
 @check(AREA, "newton.solvers.SolverBase.register_custom_attributes")
 def custom_attributes_optional(subject: Subject) -> None:
     """The solver registers its attributes on a builder, if it has any, and simulates models with and without them."""
-    register = getattr(subject.solver(builder_of_one().finalize()), "register_custom_attributes", None)
+    register = getattr(subject.solver(finalize(subject, builder_of_one())), "register_custom_attributes", None)
     require(callable(register), "no register_custom_attributes")
     moved = []
     for registered in (False, True):
@@ -246,7 +247,7 @@ def builder_of_one() -> newton.ModelBuilder:
 @check(AREA, "newton.solvers.SolverBase.supported_observables")
 def unknown_observable_refused(subject: Subject) -> None:
     """Asking for an observable that the solver does not support raises ``ValueError`` and names it."""
-    solver = subject.solver(builder_of_one().finalize())
+    solver = subject.solver(finalize(subject, builder_of_one()))
     raises(ValueError, lambda: solver.observables({"no_such_observable"}), "an unknown observable")
 
 
@@ -289,7 +290,7 @@ def reduced_contacts(subject: Subject) -> None:
 @check(AREA, "newton.solvers.SolverBase.supports_collision_pipeline")
 def owned_pipeline(subject: Subject) -> None:
     """A solver that declares ``supports_collision_pipeline`` takes a pipeline at construction and stands on its contacts."""
-    model = box_on_ground().finalize()
+    model = finalize(subject, box_on_ground())
     plain = subject.solver(model)
     if not plain.supports_collision_pipeline:
         raise NotClaimed("supports_collision_pipeline is False")

@@ -75,9 +75,9 @@ def put(array: wp.array, values: Any) -> None:
     array.assign(np.broadcast_to(np.asarray(values, np.float32), shape))
 
 
-def fill_nan(state: newton.State) -> None:
-    """Make every number of a state NaN, so that what is not written shows."""
-    for name in STATE_ARRAYS:
+def fill_nan(state: newton.State, *names: str) -> None:
+    """Make every number of some arrays of a state NaN, so that what is not written shows."""
+    for name in names:
         put(getattr(state, name), np.nan)
 
 
@@ -156,16 +156,32 @@ def _inertia() -> dict[str, Any]:
     return {"mass": MASS, "inertia": wp.mat33(np.diag([INERTIA] * 3).astype(np.float32)), "lock_inertia": True}
 
 
+def finalize(subject: Subject, builder: newton.ModelBuilder) -> newton.Model:
+    """Return the model of a builder, after what the subject wants done to it."""
+    if subject.prepare is not None:
+        subject.prepare(builder)
+    return builder.finalize()
+
+
 class Rig:
     """A model, its solver, and a state that steps; forces given to :meth:`push` act at every step."""
 
-    def __init__(self, subject: Subject, builder: newton.ModelBuilder, *, contacts: bool = False, dt: float = DT):
-        self.model = builder.finalize()
+    def __init__(
+        self,
+        subject: Subject,
+        builder: newton.ModelBuilder,
+        *,
+        contacts: bool = False,
+        solver_first: bool = False,
+        dt: float = DT,
+    ):
+        self.model = finalize(subject, builder)
         self.dt = dt / subject.refine
-        self.solver = subject.solver(self.model)
-        self.state, self.next, self.control = self.model.state(), self.model.state(), self.model.control()
+        early = subject.solver(self.model) if solver_first else None
         self.pipeline = newton.CollisionPipeline(self.model) if contacts else None
         self.contacts = self.pipeline.contacts() if self.pipeline else None
+        self.solver = early or subject.solver(self.model)
+        self.state, self.next, self.control = self.model.state(), self.model.state(), self.model.control()
         self._wrench: np.ndarray | None = None
         self.observables: Any = None
         self.place()

@@ -7,7 +7,7 @@ import numpy as np
 import warp as wp
 
 from .core import Subject, check
-from .rig import STATE_ARRAYS, Rig, box_on_ground, boxes_in_worlds, put, raises, require, same_bits, same_state
+from .rig import STATE_ARRAYS, G, Rig, box_on_ground, boxes_in_worlds, put, raises, require, same_bits, same_state
 
 AREA = "worlds and repetition"
 STEPS = 12
@@ -37,7 +37,7 @@ def _disturb(rig: Rig, world: int, value: float) -> None:
 
 @check(AREA, "newton.solvers.SolverBase.step")
 def same_bits_on_every_run(subject: Subject) -> None:
-    """Two solvers of equal models give the same bits."""
+    """Two solvers of equal models, stepped from equal states, give the same bits."""
     first, second = _rig(subject), _rig(subject)
     for rig in (first, second):
         rig.advance(steps=STEPS)
@@ -71,7 +71,7 @@ def nan_stays_in_its_world(subject: Subject) -> None:
 
 @check(AREA, "newton.Model.world_count")
 def number_of_worlds_is_free(subject: Subject) -> None:
-    """A world among others does what it does alone, to 1e-5."""
+    """A world among others does what it does alone: the number of worlds changes its motion by less than 1e-5."""
     alone, crowd = _rig(subject, 1), _rig(subject, 4)
     for rig in (alone, crowd):
         rig.advance(steps=STEPS)
@@ -83,7 +83,7 @@ def number_of_worlds_is_free(subject: Subject) -> None:
 
 @check(AREA, "newton.Model.set_gravity")
 def gravity_of_one_world(subject: Subject) -> None:
-    """Gravity belongs to a world: set for one it changes no other."""
+    """Gravity belongs to a world: set for one, it acts there and changes no bit of another."""
     rig, other = _rig(subject), _rig(subject)
     other.model.set_gravity((0.0, 0.0, 2.0), world=1)
     other.solver.notify_model_changed(newton.ModelFlags.MODEL_PROPERTIES)
@@ -151,7 +151,7 @@ def reset_without_flags_keeps_state(subject: Subject) -> None:
 
 
 def _replayed(subject: Subject, *, warm: bool) -> None:
-    eager, rig = (Rig(subject, box_on_ground(height=0.06), contacts=True) for _ in range(2))
+    eager, rig = (Rig(subject, box_on_ground(height=0.06), contacts=True, solver_first=not warm) for _ in range(2))
     if warm:  # into a state that is thrown away
         rig.collide()
         rig.step(rig.state, rig.next)
@@ -168,7 +168,8 @@ def _replayed(subject: Subject, *, warm: bool) -> None:
     for name in ("body_q", "body_qd"):
         same_bits(rig.look()[name], eager.look()[name], f"replayed against eager, {name}")
     fallen = 0.06 - rig.position()[2]
-    require(fallen > 5e-3, f"the replayed graph moved nothing: the box fell by {fallen:.3g} m")
+    time = STEPS * rig.dt
+    require(fallen > min(5e-3, 0.25 * G * time**2), f"the replayed graph moved nothing: the box fell by {fallen:.3g} m")
 
 
 @check(AREA, "warp.ScopedCapture")
