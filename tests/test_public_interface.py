@@ -14,6 +14,8 @@ import pkgutil
 import re
 import sys
 
+import pytest
+
 import newton_sap
 
 SNAPSHOT = pathlib.Path(__file__).with_suffix("").with_name("public_interface.txt")
@@ -154,9 +156,9 @@ def test_public_interface_is_the_snapshot():
     """Names, parameters, defaults and fields are those of the snapshot."""
     expected = SNAPSHOT.read_text(encoding="utf-8").splitlines()
     difference = list(difflib.unified_diff(expected, show_interface().splitlines(), "snapshot", "now", "", "", 1, ""))
-    assert not difference, "\n".join(
-        [f"The public interface changed. If that is meant, run: {COMMAND}", "", *difference]
-    )
+    if difference:
+        message = f"The public interface changed. If that is meant, run: {COMMAND}"
+        pytest.fail("\n".join([message, "", *difference]), pytrace=False)
 
 
 def test_every_part_of_a_signature_is_shown():
