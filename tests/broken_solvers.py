@@ -244,27 +244,12 @@ class TakesReduced(SolverSAP):
         pass
 
 
-class OwnPipeline(SolverSAP):
-    """Nothing is broken here: a solver that owns its collision pipeline, and uses it."""
-
-    supports_collision_pipeline = True
+@breaks("owned_pipeline")
+class IdlePipeline(SolverSAP):
+    """Accepts a pipeline and never runs it."""
 
     def __init__(self, model, *, collision_pipeline=None):
         super().__init__(model)
-        self.own = collision_pipeline
-        self.found = collision_pipeline.contacts() if collision_pipeline else None
-
-    def step(self, state_in, state_out, control, contacts, dt, *, observables=None):
-        if self.own and contacts is None:
-            self.own.collide(state_in, self.found)
-            contacts = self.found
-        super().step(state_in, state_out, control, contacts, dt, observables=observables)
-
-
-@breaks("owned_pipeline")
-class IdlePipeline(OwnPipeline):
-    def step(self, state_in, state_out, control, contacts, dt, *, observables=None):
-        SolverSAP.step(self, state_in, state_out, control, contacts, dt, observables=observables)
 
 
 # Motion -----------------------------------------------------------------------------------------------------------
