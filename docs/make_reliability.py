@@ -457,7 +457,7 @@ def main():
         measured = path.read_text(encoding="utf-8").split(LISTS)[0] if arguments.lists else measure(arguments)
         lists = PAGE_LISTS.format(
             refusals=refusals_text(),
-            defects="\n".join(defects()),
+            defects="\n".join(defects()) or "None.",
         )
     path.write_text(measured + lists, encoding="utf-8")
 

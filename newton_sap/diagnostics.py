@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 import numpy as np
 import warp as wp
 
-from . import mechanics
 from .workspace import Stats
 
 wp.set_module_options({"enable_backward": False})
@@ -47,10 +46,15 @@ class SolverReport:
     """Steps that ended at the iteration limit or stalled."""
     non_finite_steps: np.ndarray
     """Steps whose input or result was not finite."""
-    contacts_dropped: int
-    """Contacts beyond a capacity, over all steps."""
+    contacts_dropped: np.ndarray
+    """Contacts that found no room in the solver, over all steps. While all worlds together have more contacts than
+    :attr:`contact_capacity`, each may keep an equal share of it: its deepest."""
+    contact_rows_lost: int
+    """Contacts that reached no world: beyond Newton's own capacity, or naming shapes that the model does not have."""
     contact_capacity: int
-    """Contacts the solver has room for."""
+    """Contacts the solver has room for, in all worlds together."""
+    memory: int
+    """Arrays the solver holds beside the model's [bytes]."""
     steps: int
     """Steps since construction or reset."""
     kinetic_energy: np.ndarray | None = None
@@ -65,7 +69,8 @@ class SolverReport:
     @property
     def healthy(self) -> bool:
         """Every step converged, stayed finite and kept all its contacts."""
-        return not (self.unconverged_steps.any() or self.non_finite_steps.any() or self.contacts_dropped)
+        failures = (self.unconverged_steps, self.non_finite_steps, self.contacts_dropped)
+        return not (any(counts.any() for counts in failures) or self.contact_rows_lost)
 
     def __str__(self) -> str:
         def summary(values):
@@ -85,7 +90,9 @@ class SolverReport:
             "stopped because": ", ".join(sorted({REASONS[r] for r in self.reason})) or "-",
             "unconverged steps": int(self.unconverged_steps.sum()),
             "non-finite steps": int(self.non_finite_steps.sum()),
-            "contacts dropped": f"{self.contacts_dropped} (capacity {self.contact_capacity})",
+            "contacts dropped": f"{self.contacts_dropped.sum()} (capacity {self.contact_capacity})",
+            "contact rows lost": self.contact_rows_lost,
+            "memory per group [KiB]": f"{self.memory / 1024 / max(len(self.world), 1):.1f}",
         }
         if self.kinetic_energy is not None:
             lines["kinetic energy [J]"] = summary(self.kinetic_energy)
@@ -97,17 +104,23 @@ class SolverReport:
 
 
 def read_report(
-    stats: Stats, group_world: np.ndarray, capacity: int, of_state: dict[str, np.ndarray] | None = None
+    stats: Stats,
+    group_world: np.ndarray,
+    capacity: int,
+    memory: int,
+    of_state: dict[str, np.ndarray] | None = None,
 ) -> SolverReport:
     """Copy the counters to the host, beside energies and momenta where given; synchronises the device."""
-    own = {"world", "contacts_dropped", "contact_capacity", "steps", "line_search_evaluations", *mechanics.FIELDS}
-    arrays = {f.name: getattr(stats, f.name).numpy().copy() for f in fields(SolverReport) if f.name not in own}
+    names = {f.name for f in fields(SolverReport)} & set(Stats.vars) - {"steps"}
+    arrays = {name: getattr(stats, name).numpy().copy() for name in names}
     steps = stats.steps.numpy()
     return SolverReport(
         world=group_world.copy(),
         line_search_evaluations=stats.line_search.numpy().copy(),
-        contacts_dropped=int(stats.dropped.numpy()[0]),
+        contacts_dropped=stats.dropped.numpy().copy(),
+        contact_rows_lost=int(stats.lost_rows.numpy()[0]),
         contact_capacity=capacity,
+        memory=memory,
         steps=int(steps.max()) if len(steps) else 0,
         **arrays,
         **(of_state or {}),
@@ -124,8 +137,17 @@ def require_healthy(report: SolverReport, before: SolverReport | None) -> None:
             reasons = ", ".join(sorted({REASONS[r] for r in report.reason[grown]}))
             found.append(f"world {worlds} {what} ({reasons})")
     dropped = report.contacts_dropped - (0 if before is None else before.contacts_dropped)
-    if dropped > 0:
-        found.append(f"{dropped} contacts found no room (capacity {report.contact_capacity}); raise max_contacts")
+    if dropped.any():
+        worlds = ", ".join(str(w) for w in report.world[dropped > 0][:8])
+        found.append(
+            f"world {worlds}: {dropped.sum()} contacts found no room (capacity {report.contact_capacity}); "
+            "raise max_contacts"
+        )
+    lost = report.contact_rows_lost - (0 if before is None else before.contact_rows_lost)
+    if lost > 0:
+        found.append(
+            f"{lost} contact rows lost; raise the pipeline's rigid_contact_max, and hand over contacts of this model"
+        )
     if found:
         raise RuntimeError(f"step {report.steps}: " + "; ".join(found))
 
@@ -153,3 +175,4 @@ def clear_stats(stats: Stats, group_world: wp.array[wp.int32], mask: wp.array[wp
         stats.unconverged_steps[g] = 0
         stats.non_finite_steps[g] = 0
         stats.steps[g] = 0
+        stats.dropped[g] = 0

@@ -48,7 +48,7 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     solver._assemble(frame)
     place(solver, state_out)  # the observed velocity, in solver coordinates, is arrived.v0
     solver._launch_groups(restart_from, [solver.tree, solver.motion, solver.problem, solver.arrived.v0])
-    stats = allocate(Stats, {"*": solver.topology.group_count, "dropped": 1}, solver.device)
+    stats = allocate(Stats, {"*": solver.topology.group_count, "lost_rows": 1, "overflows": 1}, solver.device)
     look = tolerances(replace(solver.options, max_iterations=0))  # evaluates once, at the observed velocity
     inputs = [solver.tree, solver.couplings, solver.motion, solver.pools, solver.problem, stats, look, solver.hessian]
     solver._launch_groups(solver._minimize_kernel, inputs)
@@ -69,7 +69,9 @@ def _collect(solver, stats: Stats, dt: float) -> InverseDynamics:
     total[slots] = explained
     away = np.zeros_like(total)
     away[slots] = observed - motion.v_star.numpy()
-    live = [s for s in range(min(int(pool.total.numpy()[0]), pool.row.shape[0])) if pool.spin_of.numpy()[s] < 0]
+    spin_of = pool.spin_of.numpy()
+    filled = zip(pool.group_start.numpy(), pool.group_count.numpy(), strict=True)
+    live = [slot for start, count in filled for slot in range(start, start + count) if spin_of[slot] < 0]
     return InverseDynamics(
         contact_row=pool.row.numpy()[live].copy(),
         contact_impulse=pool.gamma.numpy()[live].copy(),

@@ -8,6 +8,7 @@ import newton
 import warp as wp
 
 from .boundary import forces, output
+from .minimizer.lanes import BLOCK_DIM
 
 _Base = newton.solvers.SolverBase
 _Frequency = newton.Model.AttributeFrequency
@@ -73,7 +74,7 @@ SUPPORTED = frozenset(kind for name, kind in vars(ObservableKind).items() if nam
 def load_kernels(device) -> None:
     """Compile what observables launch, so that a step which fills them can be captured at once."""
     for kernel in (output.observe_contact_forces, forces.observe_gaps):
-        wp.load_module(kernel.module, device=device)
+        wp.load_module(kernel.module, device=device, block_dim=BLOCK_DIM)
 
 
 def observe_drives(solver, frame, observables) -> None:
@@ -115,9 +116,7 @@ def _observe_contacts(solver, frame, observables) -> None:
     for kind, values in ((kinds.CONTACT_IMPULSE, solver.pool.gamma), (kinds.CONTACT_VELOCITY, solver.pool.vc)):
         for out in _requested(observables, kind):
             out.zero_()
-            solver._launch(
-                forces.observe_in_contact_frames, solver._threads, [solver.pool, values, solver._threads, out]
-            )
+            solver._launch_groups(forces.observe_in_contact_frames, [solver.pool, values, out])
     for out in _requested(observables, kinds.CONTACT_GAP):
         inputs = [solver.tree, solver.bodies, solver.shapes, solver.motion, frame.rows]
         inputs += [frame.state_in.body_q, frame.state_in.body_qd, solver._threads, out]
@@ -127,8 +126,7 @@ def _observe_contacts(solver, frame, observables) -> None:
 def write_contact_forces(solver, dt: float, out: wp.array) -> None:
     """Write the last step's contact forces, as ``contact_f`` has them."""
     out.zero_()
-    inputs = [solver.tree, solver.shapes, solver.motion, solver.pool, dt, solver._threads, out]
-    solver._launch(output.observe_contact_forces, solver._threads, inputs)
+    solver._launch_groups(output.observe_contact_forces, [solver.tree, solver.motion, solver.pool, dt, out])
 
 
 def _requested(observables, kind: str, legacy=None, attribute: str = "") -> list[wp.array]:

@@ -26,73 +26,6 @@ NEVER = wp.constant(wp.float64(1.0e30))
 
 
 @wp.func
-def compare(p: wp.vec3d, q: wp.vec3d):
-    """Lexicographic order: -1, 0 or 1."""
-    for i in range(3):
-        if p[i] < q[i]:
-            return -1
-        if p[i] > q[i]:
-            return 1
-    return 0
-
-
-@wp.func
-def comes_before(pool: ContactPool, x: int, y: int):
-    """Order of contacts that does not depend on their arrival: shapes, then where and how they touch."""
-    if pool.shape_a[x] != pool.shape_a[y]:
-        return pool.shape_a[x] < pool.shape_a[y]
-    if pool.shape_b[x] != pool.shape_b[y]:
-        return pool.shape_b[x] < pool.shape_b[y]
-    if (pool.spin_of[x] >= 0) != (pool.spin_of[y] >= 0):
-        return pool.spin_of[x] < 0
-    order = compare(pool.point_a[x], pool.point_a[y])
-    if order == 0:
-        order = compare(pool.point_b[x], pool.point_b[y])
-    if order == 0:
-        order = compare(pool.normal[x], pool.normal[y])
-    if order == 0:
-        return pool.phi0[x] < pool.phi0[y]
-    return order < 0
-
-
-@wp.func
-def sift_down(pool: ContactPool, start: int, root: int, count: int):
-    """Restore the heap below ``root``."""
-    here = root
-    while 2 * here + 1 < count:
-        child = 2 * here + 1
-        if child + 1 < count and comes_before(pool, pool.order[start + child], pool.order[start + child + 1]):
-            child += 1
-        x = pool.order[start + here]
-        y = pool.order[start + child]
-        if comes_before(pool, x, y):
-            pool.order[start + here] = y
-            pool.order[start + child] = x
-            here = child
-        else:
-            here = count
-
-
-@wp.func
-def sort_contacts(pool: ContactPool, start: int, count: int):
-    """Heap sort of a group's list, unless it already is in order."""
-    sorted = int(1)
-    for i in range(1, count):
-        if comes_before(pool, pool.order[start + i], pool.order[start + i - 1]):
-            sorted = int(0)
-    if sorted == 1:
-        return
-    for up in range(count / 2):
-        sift_down(pool, start, count / 2 - 1 - up, count)
-    for up in range(count - 1):
-        last = count - 1 - up
-        x = pool.order[start]
-        pool.order[start] = pool.order[start + last]
-        pool.order[start + last] = x
-        sift_down(pool, start, 0, last)
-
-
-@wp.func
 def mark_tree(tree: Tree, problem: Problem, link: int):
     """Note that a constraint touches the link's tree."""
     if link >= 0:
@@ -360,14 +293,13 @@ class StepInput:
 def number_problem(
     tree: Tree, joints: Joints, table: CouplingTable, m: Motion, pools: Pools, problem: Problem, step: StepInput, g: int
 ):
-    """Serial part: sort contacts, gather rows, find the touched trees and number their unknowns."""
+    """Serial part: gather rows, find the touched trees and number their unknowns."""
     start = pools.contacts.group_start[g]
-    count = wp.min(pools.contacts.group_count[g], pools.contacts.order.shape[0] - start)
-    sort_contacts(pools.contacts, start, count)
+    count = pools.contacts.group_count[g]
     gather_rows(tree, joints, m, pools.rows, problem, step.joint_law, step.targets, step.joint_q, g, step.dt)
     for i in range(count):
-        mark_tree(tree, problem, pools.contacts.link_a[pools.contacts.order[start + i]])
-        mark_tree(tree, problem, pools.contacts.link_b[pools.contacts.order[start + i]])
+        mark_tree(tree, problem, pools.contacts.link_a[start + i])
+        mark_tree(tree, problem, pools.contacts.link_b[start + i])
     for c in range(table.group_start[g], table.group_start[g + 1]):
         mark_coupling(tree, table, problem, c)
     number_unknowns(tree, m, problem, g)
@@ -385,20 +317,18 @@ def assemble_problem(
     problem: Problem,
     step: StepInput,
 ):
-    """One block per group: its lane 0 sorts and numbers, all lanes build Jacobians and regularisation."""
+    """One block per group: its lane 0 gathers and numbers, all lanes build Jacobians and regularisation."""
     g, lane = wp.tid()
     start = pools.contacts.group_start[g]
-    count = wp.min(pools.contacts.group_count[g], pools.contacts.order.shape[0] - start)
+    count = pools.contacts.group_count[g]
     base = tree.group_dof_start[g]
     if lane == 0:
         number_problem(tree, joints, table, m, pools, problem, step, g)
     sync()
-    for i in range(lane, count, wp.block_dim()):
-        slot = pools.contacts.order[start + i]
+    for slot in range(start + lane, start + count, wp.block_dim()):
         prepare_contact(tree, bodies, m, pools.contacts, problem, step.contact_law, slot, base, step.dt)
     sync()
-    for i in range(lane, count, wp.block_dim()):
-        slot = pools.contacts.order[start + i]
+    for slot in range(start + lane, start + count, wp.block_dim()):
         if pools.contacts.spin_of[slot] >= 0:
             pools.contacts.n0[slot] = pools.contacts.n0[pools.contacts.spin_of[slot]]
             pools.contacts.slip_scale[slot] = step.contact_law.stiction_tolerance

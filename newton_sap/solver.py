@@ -11,7 +11,8 @@ import warp as wp
 
 from . import observables as observe
 from .boundary import bundles, output
-from .boundary.contacts import ContactRows, collect_contacts, list_contacts
+from .boundary.contact_rows import ContactRows
+from .boundary.contacts import collect_contacts, fill_contacts
 from .boundary.convention import Orders, SapControl, SapState, orders_of
 from .boundary.couplings import attach_model, build_couplings
 from .boundary.detection import OwnedDetection
@@ -31,17 +32,27 @@ from .diagnostics import SolverReport, clear_stats, read_report, require_healthy
 from .inspection import Inspection, read_inspection
 from .inverse import InverseDynamics, inverse_dynamics
 from .mechanics import energy_and_momentum
+from .memory import memory_by_buffer
+from .minimizer.lanes import BLOCK_DIM
 from .minimizer.newton import minimize_kernel
 from .multibody.free_motion import Efforts, free_motion
 from .multibody.integration import UPDATES, integrate
 from .multibody.kinematics import kinematics
 from .problem import StepInput, assemble_problem
-from .workspace import ROWS_PER_DOF, Motion, Pools, Problem, RowPool, Stats, allocate, allocate_contacts
+from .workspace import (
+    ROWS_PER_DOF,
+    Arrivals,
+    Motion,
+    Pools,
+    Problem,
+    RowPool,
+    Stats,
+    allocate,
+    allocate_contacts,
+    default_contact_capacity,
+)
 
 _Base = newton.solvers.SolverBase
-
-BLOCK_DIM = 32
-"""Lanes that share one solve group on CUDA; a CPU block has one."""
 
 
 @dataclass
@@ -230,7 +241,7 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
                 raise ValueError(
                     f"contacts live on {contacts.device}, the solver's model on {self.device}; use one device"
                 )
-            self._reserve_contacts(contacts.rigid_contact_max * (1 + self.options.spin_friction))
+            self._reserve_contacts(contacts.rigid_contact_max)
             self._contacts_seen = contacts
             self._contact_rows = bundles.contact_rows(contacts)
         return self._contact_rows
@@ -260,16 +271,17 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
     def _prepare_contacts(self, frame: Frame) -> None:
         """Fill the contact pool and list its slots by group."""
         self._contact_dt = frame.dt
-        self.pool.total.zero_()
-        self.pool.foreign.zero_()
         self.pool.group_count.zero_()
         if frame.rows is None:
             return
-        inputs = [self.tree, self.bodies, self.shapes, self.motion, self.pool, frame.rows, self._contact_law]
-        inputs += [frame.state_in.body_q, frame.state_in.body_qd, frame.dt, self._threads]
-        self._launch(collect_contacts, self._threads, inputs)
-        wp.utils.array_scan(self.pool.group_count, self.pool.group_start, inclusive=False)
-        self._launch(list_contacts, self._threads, [self.pool, frame.rows, self.stats.dropped, self._threads])
+        arrivals = self.arrivals
+        arrivals.head.zero_()
+        arrivals.group_count.zero_()
+        tables = [self.tree, self.bodies, self.shapes, self.motion, arrivals]
+        source = [frame.rows, self._contact_law, frame.state_in.body_q, frame.state_in.body_qd, frame.dt]
+        self._launch(collect_contacts, self._threads, [*tables, self.stats, *source, self._threads])
+        wp.utils.array_scan(arrivals.group_count, arrivals.group_start, inclusive=False)
+        self._launch_groups(fill_contacts, [*tables, self.pool, self.stats, *source])
 
     def _assemble(self, frame: Frame) -> None:
         """Rows, unknowns, contact Jacobians and regularisation of every group."""
@@ -333,7 +345,8 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
         """
         mask = self._normalize_reset_world_mask(world_mask)
         if mask is None:
-            self.stats.dropped.zero_()
+            self.stats.lost_rows.zero_()
+            self.stats.overflows.zero_()
             mask = self._no_mask
         self._launch(clear_stats, self.topology.group_count, [self.stats, self._group_world, mask])
 
@@ -346,7 +359,7 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
 
     def get_max_contact_count(self) -> int:
         """Return for how many contacts the solver has room, which is what ``Contacts`` for it need to hold."""
-        return self.pool.row.shape[0] // (1 + self.options.spin_friction)
+        return self.arrivals.next.shape[0]
 
     def update_contacts(self, contacts: newton.Contacts, state: newton.State | None = None) -> None:
         """Write the last step's contact forces to ``contacts.force``; request the ``contact_f`` observable instead."""
@@ -398,7 +411,8 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
             state: A state whose energy and momentum per world the report gives as well; it is left as it is.
         """
         mechanics = None if state is None else energy_and_momentum(self, state)
-        return read_report(self.stats, self.topology.group_world, self.pool.row.shape[0], mechanics)
+        memory = sum(memory_by_buffer(self, self.model, self._contacts_seen).values())
+        return read_report(self.stats, self.topology.group_world, self.pool.row.shape[0], memory, mechanics)
 
     def inspect(self) -> Inspection:
         """Velocities and mass matrix of the last step in float64, for debugging; synchronises with the device."""
@@ -455,7 +469,7 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
         unknowns = {"*": size.dof_count, "count": size.group_count, "tree_start": size.tree_count}
         unknowns |= dict.fromkeys(("cg_r", "cg_z", "cg_p", "cg_q"), iterative)
         self.problem = allocate(Problem, unknowns, device)
-        self.stats = allocate(Stats, {"*": size.group_count, "dropped": 1}, device)
+        self.stats = allocate(Stats, {"*": size.group_count, "lost_rows": 1, "overflows": 1}, device)
         scalar = wp.float64 if self.options.precision == "float64" else wp.float32
         self.hessian = wp.zeros(size.hessian_size, dtype=scalar, device=device)
         adopting = bodies_with_velocity_of_their_own(self.model, size)
@@ -466,14 +480,10 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
         self._contacts_seen = None
         self._last_report = None
         self._contact_dt = 1.0
-        self._allocate_contacts(self._contact_capacity())
-        # CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping.
-        self._threads = 1 if device.is_cpu else min(max(self.pool.row.shape[0], 1), 65536)
+        self._allocate_contacts(self._newton_capacity())
 
-    def _contact_capacity(self) -> int:
-        """How many contacts to make room for before any ``Contacts`` has been seen."""
-        if self.options.max_contacts is not None:
-            return self.options.max_contacts
+    def _newton_capacity(self) -> int:
+        """How many contacts Newton may report, before any ``Contacts`` has been seen."""
         if self.model.shape_count == 0:
             return 0
         contacts = self.model.rigid_contact_max
@@ -481,24 +491,32 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
             contacts = self.contacts.rigid_contact_max
         if contacts is None:
             contacts = newton.CollisionPipeline(self.model, publish_capacity=False).rigid_contact_max
-        return int(contacts) * (1 + self.options.spin_friction)
+        return max(int(contacts), self.options.max_contacts or 0)
 
-    def _reserve_contacts(self, capacity: int) -> None:
-        """Grow the contact pool to a larger ``Contacts``, unless the user fixed the capacity."""
-        if capacity <= self.pool.row.shape[0] or self.options.max_contacts is not None:
+    def _reserve_contacts(self, rows: int) -> None:
+        """Make room for a larger ``Contacts``."""
+        if rows <= self.arrivals.next.shape[0]:
             return
         if self.device.is_capturing:
             raise RuntimeError(
-                f"the contacts have room for {capacity}, the solver for {self.pool.row.shape[0]}, and arrays cannot grow "
-                f"while a graph is captured; pass max_contacts={capacity} to SolverSAP, or step once before capturing"
+                f"the contacts have room for {rows}, the solver for {self.arrivals.next.shape[0]}, and arrays cannot grow "
+                f"while a graph is captured; pass max_contacts={rows} to SolverSAP, or step once before capturing"
             )
-        self._allocate_contacts(capacity)
+        self._allocate_contacts(rows)
 
-    def _allocate_contacts(self, capacity: int) -> None:
-        """Make a contact pool."""
-        size = self.topology
-        self.pool = allocate_contacts(capacity, size.group_count, size.contact_stride, self.device)
+    def _allocate_contacts(self, rows: int) -> None:
+        """Make lists for ``rows`` contacts of Newton, and slots for those that act."""
+        size, device = self.topology, self.device
+        self.arrivals = allocate(Arrivals, {"*": size.group_count, "next": rows, "phi0": rows}, device)
+        witness = self.options.contact_point == "witness"
+        stride = size.pair_stride if witness else size.contact_stride
+        slots = self.options.max_contacts
+        if slots is None:
+            slots = default_contact_capacity(rows * (1 + self.options.spin_friction), size.group_count, stride)
+        self.pool = allocate_contacts(slots, size.group_count, stride, device)
         self.pools.contacts = self.pool
+        # CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping.
+        self._threads = 1 if device.is_cpu else min(max(rows, 1), 65536)
 
     def _read_model(self) -> None:
         """Point the bundles at the model's current arrays."""
@@ -515,9 +533,8 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
         self._minimize_kernel = minimize_kernel(
             contact_law(self.options.contact_model, self.options.spin_friction), self.hessian.dtype
         )
-        for kernel in (adopt_body_velocity, kinematics, free_motion, integrate, output.publish_bodies, clear_stats):
-            wp.load_module(kernel.module, device=self.device)
-        for kernel in (collect_contacts, assemble_problem, self._minimize_kernel):
+        stages = [adopt_body_velocity, kinematics, free_motion, collect_contacts, assemble_problem]
+        for kernel in (*stages, self._minimize_kernel, integrate, output.publish_bodies, clear_stats):
             wp.load_module(kernel.module, device=self.device, block_dim=BLOCK_DIM)
 
     def _check_mass_matrix(self) -> None:
@@ -530,7 +547,7 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
 
     def _launch(self, kernel, dim: int, inputs: list) -> None:
         if dim:
-            wp.launch(kernel, dim=dim, inputs=inputs, device=self.device)
+            wp.launch(kernel, dim=dim, inputs=inputs, block_dim=BLOCK_DIM, device=self.device)
 
     def _launch_groups(self, kernel, inputs: list) -> None:
         if self.topology.dof_count:

@@ -18,6 +18,12 @@ ROWS_PER_DOF = 6
 DIRECT_DOFS = 512
 """Largest solve group whose Hessian is formed and factored; larger ones use conjugate gradients."""
 
+CONTACT_MEMORY = 16 * 2**20
+"""Contacts that fit in here [bytes] all have a slot, as many as Newton may report."""
+
+CONTACT_MEMORY_PER_GROUP = 18 * 2**10
+"""Where they do not, this much [bytes] times the number of groups is shared by all."""
+
 COUPLER_ROWS = 6
 """Scalar rows one coupling can hold: all directions of a weld, or each coordinate of a six-dof joint."""
 
@@ -126,20 +132,25 @@ class Motion:
 
 
 @wp.struct
-class ContactPool:
-    """Contacts that may act in this step, one slot each; a group's slots are listed in ``order``."""
+class Arrivals:
+    """Newton's contacts that may act in this step: one linked list per group. Length ``N`` is Newton's capacity."""
 
-    total: wp.array[wp.int32]  # (1,) slots asked for, may exceed the capacity
-    foreign: wp.array[wp.int32]  # (1,) rows that name shapes the model does not have
+    head: wp.array[wp.int32]  # (G,) row + 1 of the latest, 0 where there is none
+    next: wp.array[wp.int32]  # (N,) row + 1 of the one before it
+    phi0: wp.array[wp.float32]  # (N,) signed distance [m]
+    group_count: wp.array[wp.int32]  # (G,) slots they ask for
+    group_start: wp.array[wp.int32]  # (G,) those of the groups before
+
+
+@wp.struct
+class ContactPool:
+    """Contacts that may act in this step, one slot each."""
+
     group_count: wp.array[wp.int32]  # (G,)
-    group_start: wp.array[wp.int32]  # (G,)
-    order: wp.array[wp.int32]  # (C,) slots by group, sorted by shapes and point
-    group: wp.array[wp.int32]  # (C,)
-    rank: wp.array[wp.int32]  # (C,) arrival within the group
+    group_start: wp.array[wp.int32]  # (G,) a group's slots are contiguous, sorted by shapes and point
     row: wp.array[wp.int32]  # (C,) row in Newton's Contacts
     spin_of: wp.array[wp.int32]  # (C,) the contact whose relative spin this slot holds; -1 for a contact itself
-    shape_a: wp.array[wp.int32]  # (C,)
-    shape_b: wp.array[wp.int32]  # (C,)
+    body_a: wp.array[wp.int32]  # (C,) Newton body
     link_a: wp.array[wp.int32]  # (C,) -1 without unknown dofs
     link_b: wp.array[wp.int32]  # (C,)
     normal: wp.array[wp.vec3d]  # (C,) from A to B
@@ -181,8 +192,6 @@ class RowPool:
     R: wp.array[wp.float64]
     lower: wp.array[wp.float64]
     upper: wp.array[wp.float64]
-    vc: wp.array[wp.float64]
-    dvc: wp.array[wp.float64]
     gamma: wp.array[wp.float64]
     G: wp.array[wp.float64]
 
@@ -290,7 +299,9 @@ class Stats:
     unconverged_steps: wp.array[wp.int32]
     non_finite_steps: wp.array[wp.int32]
     steps: wp.array[wp.int32]
-    dropped: wp.array[wp.int32]  # (1,) contacts beyond a capacity, summed over steps
+    dropped: wp.array[wp.int32]  # contacts that found no slot
+    overflows: wp.array[wp.int32]  # (1,) how often a group found too few slots
+    lost_rows: wp.array[wp.int32]  # (1,) contacts beyond Newton's capacity, and rows that name no shape of the model
 
 
 def allocate(struct_type, sizes: dict[str, int], device, **values):
@@ -308,6 +319,19 @@ def allocate(struct_type, sizes: dict[str, int], device, **values):
 
 def allocate_contacts(capacity: int, groups: int, stride: int, device) -> ContactPool:
     """Return a contact pool of ``capacity`` slots whose pairs have at most ``stride`` unknowns."""
-    sizes = {"*": capacity, "total": 1, "foreign": 1, "group_count": groups, "group_start": groups}
+    sizes = {"*": capacity, "group_count": groups, "group_start": groups}
     sizes |= {"unknown": capacity * stride, "J": capacity * stride}
     return allocate(ContactPool, sizes, device, stride=stride)
+
+
+def slot_bytes(stride: int) -> int:
+    """Memory of one slot of a contact pool [bytes]."""
+    arrays = {name: variable.type for name, variable in ContactPool.vars.items() if hasattr(variable.type, "dtype")}
+    per_unknown = {"unknown", "J"}
+    sizes = {name: wp.types.type_size_in_bytes(array.dtype) for name, array in arrays.items()}
+    return sum(size * (stride if name in per_unknown else 1) for name, size in sizes.items())
+
+
+def default_contact_capacity(rows: int, groups: int, stride: int) -> int:
+    """Return how many slots to make for ``rows`` contacts of Newton, most of which never act at the same time."""
+    return min(rows, max(CONTACT_MEMORY, groups * CONTACT_MEMORY_PER_GROUP) // slot_bytes(stride))

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from newton_sap import SolverSAP
 from newton_sap.bench import SCENES, Settings, bench, make_scene, report
-from newton_sap.bench.memory import memory_by_buffer
 from newton_sap.bench.profile import STAGES, profile
 from newton_sap.bench.session import make_run
 from newton_sap.bench.timing import Region, alternate, quartiles
 from newton_sap.bench.validation import contact_state, error_mm, fine_poses, judge
 from newton_sap.cli.app import app
+from newton_sap.memory import memory_by_buffer
 
 BRIEF = Region(seconds=0.004, steps=10, at_most=0.02)
 
@@ -205,6 +206,14 @@ def test_rewinding_repeats_the_measurement(mode):
         run.advance(20, mode)
         ends.append(run.poses().copy())
     assert np.array_equal(*ends)
+
+
+def test_memory_of_many_worlds():
+    """A humanoid of a thousand takes at most 64 KiB beside Newton's own arrays, with room for 20 contacts."""
+    scene = make_scene("humanoid", 1000)
+    report = SolverSAP(scene.model).report()
+    assert report.memory <= 1000 * 64 * 1024
+    assert report.contact_capacity >= 20 * 1000
 
 
 def test_memory_belongs_to_the_solver():

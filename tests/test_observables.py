@@ -341,10 +341,12 @@ def test_drive_efforts_equal_the_reference(name, integration):
 def test_nothing_is_computed_unless_requested(monkeypatch):
     """A step launches the kernels of exactly what is requested, and its result does not depend on it."""
     launched = []
-    launch = wp.launch
-    monkeypatch.setattr(
-        wp, "launch", lambda kernel, *args, **kwargs: (launched.append(kernel), launch(kernel, *args, **kwargs))
-    )
+
+    def recorded(launch):
+        return lambda kernel, *args, **kwargs: (launched.append(kernel), launch(kernel, *args, **kwargs))
+
+    for name in ("launch", "launch_tiled"):
+        monkeypatch.setattr(wp, name, recorded(getattr(wp, name)))
     kernels = {
         Kind.JOINT_CONTACT_F: forces.observe_joint_contact_forces,
         Kind.JOINT_DRIVE_F: forces.observe_drive_efforts,

@@ -224,7 +224,7 @@ def test_capacity_does_not_matter(case, dt, factor):
         solve(model, state, control, contacts, dt, max_contacts=factor * capacity),
     ]
     for v, out, solver in results:
-        assert solver.report().contacts_dropped == 0
+        assert not solver.report().contacts_dropped.any()
         np.testing.assert_array_equal(v, results[0][0])
         for name in ("joint_q", "joint_qd", "body_q", "body_qd"):
             np.testing.assert_array_equal(getattr(out, name).numpy(), getattr(results[0][1], name).numpy())

@@ -135,7 +135,7 @@ def test_every_ball_has_its_own_contact():
     after = balls.state.joint_qd.numpy().reshape(3, 6)[:, 5]
     lost = 1e-2 * MASS * G / INERTIA * 50 * balls.dt
     np.testing.assert_allclose(after, np.array(spins) - lost * np.sign(spins), rtol=0.01)
-    assert balls.solver.report().contacts_dropped == 0
+    assert not balls.solver.report().contacts_dropped.any()
 
 
 def test_balls_that_touch_conserve_angular_momentum():

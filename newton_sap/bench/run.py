@@ -187,8 +187,8 @@ class WarpRun:
                 found.append(f"{int(report.unconverged_steps.sum())} unconverged world steps")
             if report.non_finite_steps.any():
                 found.append(f"{int(report.non_finite_steps.sum())} non-finite world steps")
-            if report.contacts_dropped:
-                found.append(f"{report.contacts_dropped} contacts dropped")
+            if report.contacts_dropped.any() or report.contact_rows_lost:
+                found.append(f"{report.contacts_dropped.sum() + report.contact_rows_lost} contacts dropped")
         data = getattr(self.solver, "mjw_data", None)
         if data is not None and hasattr(data, "overflow") and data.overflow.numpy().any():
             found.append("capacity overflow in mujoco_warp")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import registry
-from .memory import memory_by_buffer
+from ..memory import memory_by_buffer
 from .native import LeftOut
 from .profile import profile
 from .run import WarpRun

@@ -12,7 +12,8 @@ from ..constraints.joint_rows import JointLaw
 from ..minimizer.line_search import Tolerances
 from ..multibody.free_motion import Efforts
 from ..workspace import Bodies, Joints, Shapes
-from .contacts import ContactLaw, ContactRows
+from .contact_rows import ContactRows
+from .contacts import ContactLaw
 
 
 @cache

@@ -2,34 +2,16 @@
 
 import warp as wp
 
+from ..minimizer.lanes import sync
 from ..multibody.free_motion import drive_reach, point_velocity
 from ..multibody.spatial import angular, motion, to_quatd, to_vec3d, velocity_at
-from ..workspace import Bodies, ContactPool, Motion, Shapes, Tree
+from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, Stats, Tree
+from .contact_rows import ContactRows, enter, has_spin, list_rows, share_of
 
 wp.set_module_options({"enable_backward": False})
 
 RIGID = wp.constant(wp.float64(1.0e30))
 """A stiffness [N/m] so large that only the near-rigid bound counts."""
-
-
-@wp.struct
-class ContactRows:
-    """Newton's contact arrays; optional ones have length zero where Newton did not allocate them."""
-
-    count: wp.array[wp.int32]
-    shape0: wp.array[wp.int32]
-    shape1: wp.array[wp.int32]
-    point0: wp.array[wp.vec3]
-    point1: wp.array[wp.vec3]
-    offset0: wp.array[wp.vec3]
-    offset1: wp.array[wp.vec3]
-    margin0: wp.array[wp.float32]
-    margin1: wp.array[wp.float32]
-    normal: wp.array[wp.vec3]
-    surface_velocity: wp.array[wp.vec3]
-    stiffness: wp.array[wp.float32]
-    damping: wp.array[wp.float32]
-    friction: wp.array[wp.float32]
 
 
 @wp.struct
@@ -61,6 +43,17 @@ class Side:
     support: wp.vec3d  # support point, world [m]
     surface: wp.vec3d  # point on the effective surface, world [m]
     prescribed: wp.spatial_vectord  # the part of its velocity that is given
+
+
+@wp.struct
+class Gap:
+    """Where the two bodies of a contact are, and how far apart."""
+
+    a: Side
+    b: Side
+    normal: wp.vec3d  # from A to B
+    phi0: wp.float64  # [m]
+    group: int  # -1 where the contact moves no unknown
 
 
 @wp.struct
@@ -225,47 +218,32 @@ def closing_reach(tree: Tree, m: Motion, a: Side, b: Side, point: wp.vec3d, mu: 
 
 
 @wp.func
-def store(
-    pool: ContactPool,
-    slot: int,
+def measure_gap(
+    tree: Tree,
+    bodies: Bodies,
+    shapes: Shapes,
+    m: Motion,
+    rows: ContactRows,
+    body_q: wp.array[wp.transform],
+    body_qd: wp.array[wp.spatial_vector],
     i: int,
-    a: Side,
-    b: Side,
-    pair: Material,
-    law: ContactLaw,
-    n: wp.vec3d,
-    phi0: wp.float64,
 ):
-    """Write a contact into its slot, apart from the velocity that surfaces add."""
-    pool.row[slot] = i
-    pool.link_a[slot] = a.link
-    pool.link_b[slot] = b.link
-    pool.normal[slot] = n
-    pool.phi0[slot] = phi0
-    pool.stiffness[slot] = pair.stiffness
-    pool.relaxation_time[slot] = pair.relaxation_time
-    if phi0 > wp.float64(0.0) and law.ahead == 0:
-        pool.relaxation_time[slot] = wp.float64(0.0)
-    pool.dissipation[slot] = pair.dissipation
-    pool.mu[slot] = pair.mu
-    pool.mu_torsional[slot] = pair.mu_torsional
-    pool.mu_rolling[slot] = pair.mu_rolling
-    pool.restitution[slot] = pair.restitution
-    weight_a = pair.weight_a
-    if phi0 > wp.float64(0.0):
-        # Across a gap only a moving side knows where it will be touched; halfway would be a lever.
-        if a.link < 0:
-            weight_a = wp.float64(0.0)
-        elif b.link < 0:
-            weight_a = wp.float64(1.0)
-    point_a = weight_a * a.surface + (wp.float64(1.0) - weight_a) * b.surface
-    point_b = point_a
-    if law.witness_points == 1:
-        point_a = a.surface
-        point_b = b.surface
-    pool.point_a[slot] = point_a
-    pool.point_b[slot] = point_b
-    pool.bias[slot] = velocity_at(b.prescribed, point_b) - velocity_at(a.prescribed, point_a)
+    """phi0 = n . (p_B - p_A) - margins; without a group unless the row joins different bodies and moves an unknown."""
+    s0 = rows.shape0[i]
+    s1 = rows.shape1[i]
+    gap = Gap()
+    gap.group = -1
+    gap.a = make_side(tree, bodies, m, body_q, body_qd, shapes.body[s0], rows.point0[i], rows.offset0[i])
+    gap.b = make_side(tree, bodies, m, body_q, body_qd, shapes.body[s1], rows.point1[i], rows.offset1[i])
+    n = to_vec3d(rows.normal[i])
+    if wp.length(n) == wp.float64(0.0):
+        return gap
+    gap.normal = n / wp.length(n)
+    gap.phi0 = wp.dot(gap.normal, gap.b.support - gap.a.support)
+    gap.phi0 -= wp.float64(rows.margin0[i]) + wp.float64(rows.margin1[i])
+    if gap.a.link != gap.b.link:
+        gap.group = wp.max(gap.a.group, gap.b.group)
+    return gap
 
 
 @wp.func
@@ -274,7 +252,8 @@ def collect_one(
     bodies: Bodies,
     shapes: Shapes,
     m: Motion,
-    pool: ContactPool,
+    arrivals: Arrivals,
+    stats: Stats,
     rows: ContactRows,
     law: ContactLaw,
     body_q: wp.array[wp.transform],
@@ -282,64 +261,29 @@ def collect_one(
     i: int,
     dt: wp.float64,
 ):
-    """Take one of Newton's contacts into the pool if it joins different bodies, moves an unknown and may act."""
+    """Enter one of Newton's contacts into its group's list if it may act in this step."""
     s0 = rows.shape0[i]
     s1 = rows.shape1[i]
     if s0 < 0 or s1 < 0 or s0 == s1:
         return
     if wp.max(s0, s1) >= shapes.body.shape[0]:
-        wp.atomic_add(pool.foreign, 0, 1)
+        wp.atomic_add(stats.lost_rows, 0, 1)
         return
-    a = make_side(tree, bodies, m, body_q, body_qd, shapes.body[s0], rows.point0[i], rows.offset0[i])
-    b = make_side(tree, bodies, m, body_q, body_qd, shapes.body[s1], rows.point1[i], rows.offset1[i])
-    if (a.link < 0 and b.link < 0) or a.link == b.link:
+    gap = measure_gap(tree, bodies, shapes, m, rows, body_q, body_qd, i)
+    if gap.group < 0:
         return
-    n = to_vec3d(rows.normal[i])
-    if wp.length(n) == wp.float64(0.0):
-        return
-    n = n / wp.length(n)
-    phi0 = wp.dot(n, b.support - a.support) - wp.float64(rows.margin0[i]) - wp.float64(rows.margin1[i])
     pair = override_material(rows, i, combine_materials(shapes, law, s0, s1, dt))
-    group = wp.max(a.group, b.group)
     if pair.stiffness <= wp.float64(0.0):
         return
-    if phi0 > wp.float64(0.0) and law.ahead == 0:
-        middle = wp.float64(0.5) * (a.surface + b.surface)
-        if phi0 > closing_reach(tree, m, a, b, middle, pair.mu, group, dt):
+    if gap.phi0 > wp.float64(0.0) and law.ahead == 0:
+        middle = wp.float64(0.5) * (gap.a.surface + gap.b.surface)
+        if gap.phi0 > closing_reach(tree, m, gap.a, gap.b, middle, pair.mu, gap.group, dt):
             return
-    belt = wp.vec3d()
-    if rows.surface_velocity.shape[0] > 0:
-        belt = to_vec3d(rows.surface_velocity[i])
-        belt = belt - n * wp.dot(n, belt)
-    slot = claim_slot(pool, group, s0, s1)
-    if slot >= 0:
-        store(pool, slot, i, a, b, pair, law, n, phi0)
-        pool.bias[slot] = pool.bias[slot] + belt
-        pool.spin_of[slot] = -1
-    if (
-        slot >= 0
-        and law.spin_friction == 1
-        and phi0 <= wp.float64(0.0)
-        and pair.mu_torsional + pair.mu_rolling > wp.float64(0.0)
-    ):
-        spin = claim_slot(pool, group, s0, s1)
-        if spin >= 0:
-            store(pool, spin, i, a, b, pair, law, n, phi0)
-            pool.bias[spin] = angular(b.prescribed) - angular(a.prescribed)
-            pool.spin_of[spin] = slot
-
-
-@wp.func
-def claim_slot(pool: ContactPool, group: int, shape_a: int, shape_b: int):
-    """Reserve a slot in a group's list; -1 where the pool is full."""
-    slot = wp.atomic_add(pool.total, 0, 1)
-    if slot >= pool.row.shape[0]:
-        return -1
-    pool.group[slot] = group
-    pool.shape_a[slot] = shape_a
-    pool.shape_b[slot] = shape_b
-    pool.rank[slot] = wp.atomic_add(pool.group_count, group, 1)
-    return slot
+    phi0 = wp.float32(gap.phi0)
+    slots = int(1)
+    if has_spin(shapes, rows, i, phi0, law.spin_friction):
+        slots = 2
+    enter(arrivals, i, gap.group, phi0, slots)
 
 
 @wp.kernel
@@ -348,7 +292,8 @@ def collect_contacts(
     bodies: Bodies,
     shapes: Shapes,
     m: Motion,
-    pool: ContactPool,
+    arrivals: Arrivals,
+    stats: Stats,
     rows: ContactRows,
     law: ContactLaw,
     body_q: wp.array[wp.transform],
@@ -356,19 +301,110 @@ def collect_contacts(
     dt: wp.float64,
     threads: int,
 ):
-    """phi0 = n . (p_B - p_A) - margins, points, materials and given velocities of every contact that may act."""
+    """List the contacts of every group that may act in this step."""
     count = wp.min(rows.count[0], rows.shape0.shape[0])
+    if wp.tid() == 0:
+        wp.atomic_add(stats.lost_rows, 0, rows.count[0] - count)
     for i in range(wp.tid(), count, threads):
-        collect_one(tree, bodies, shapes, m, pool, rows, law, body_q, body_qd, i, dt)
+        collect_one(tree, bodies, shapes, m, arrivals, stats, rows, law, body_q, body_qd, i, dt)
+
+
+@wp.func
+def store(pool: ContactPool, slot: int, gap: Gap, pair: Material, law: ContactLaw, spin: bool):
+    """Write a contact, or its relative spin, into a slot."""
+    pool.link_a[slot] = gap.a.link
+    pool.link_b[slot] = gap.b.link
+    pool.normal[slot] = gap.normal
+    pool.phi0[slot] = gap.phi0
+    pool.stiffness[slot] = pair.stiffness
+    pool.relaxation_time[slot] = pair.relaxation_time
+    if gap.phi0 > wp.float64(0.0) and law.ahead == 0:
+        pool.relaxation_time[slot] = wp.float64(0.0)
+    pool.dissipation[slot] = pair.dissipation
+    pool.mu[slot] = pair.mu
+    pool.mu_torsional[slot] = pair.mu_torsional
+    pool.mu_rolling[slot] = pair.mu_rolling
+    pool.restitution[slot] = pair.restitution
+    weight_a = pair.weight_a
+    if gap.phi0 > wp.float64(0.0):
+        # Across a gap only a moving side knows where it will be touched; halfway would be a lever.
+        if gap.a.link < 0:
+            weight_a = wp.float64(0.0)
+        elif gap.b.link < 0:
+            weight_a = wp.float64(1.0)
+    point_a = weight_a * gap.a.surface + (wp.float64(1.0) - weight_a) * gap.b.surface
+    point_b = point_a
+    if law.witness_points == 1:
+        point_a = gap.a.surface
+        point_b = gap.b.surface
+    pool.point_a[slot] = point_a
+    pool.point_b[slot] = point_b
+    if spin:
+        pool.bias[slot] = angular(gap.b.prescribed) - angular(gap.a.prescribed)
+    else:
+        pool.bias[slot] = velocity_at(gap.b.prescribed, point_b) - velocity_at(gap.a.prescribed, point_a)
+
+
+@wp.func
+def belt_velocity(rows: ContactRows, i: int, n: wp.vec3d):
+    """Velocity [m/s] along the surface that a conveyor adds."""
+    belt = wp.vec3d()
+    if rows.surface_velocity.shape[0] > 0:
+        belt = to_vec3d(rows.surface_velocity[i])
+        belt = belt - n * wp.dot(n, belt)
+    return belt
+
+
+@wp.func
+def count_dropped(stats: Stats, g: int, dropped: int, capacity: int):
+    """Count contacts without a slot; say so the first time, because the motion is no longer what was asked for."""
+    stats.dropped[g] = stats.dropped[g] + dropped
+    if dropped > 0:
+        if wp.atomic_add(stats.overflows, 0, 1) == 0:
+            wp.printf(
+                "SolverSAP: room for %d contacts is not enough; report() counts what was dropped, "
+                "max_contacts makes more room\n",
+                capacity,
+            )
 
 
 @wp.kernel
-def list_contacts(pool: ContactPool, rows: ContactRows, dropped: wp.array[wp.int32], threads: int):
-    """Enter each slot into its group's list; count what no capacity had room for."""
-    capacity = pool.row.shape[0]
-    total = pool.total[0]
-    if wp.tid() == 0:
-        beyond = wp.max(total - capacity, 0) + wp.max(rows.count[0] - rows.shape0.shape[0], 0)
-        dropped[0] = dropped[0] + beyond + pool.foreign[0]
-    for slot in range(wp.tid(), wp.min(total, capacity), threads):
-        pool.order[pool.group_start[pool.group[slot]] + pool.rank[slot]] = slot
+def fill_contacts(
+    tree: Tree,
+    bodies: Bodies,
+    shapes: Shapes,
+    m: Motion,
+    arrivals: Arrivals,
+    pool: ContactPool,
+    stats: Stats,
+    rows: ContactRows,
+    law: ContactLaw,
+    body_q: wp.array[wp.transform],
+    body_qd: wp.array[wp.spatial_vector],
+    dt: wp.float64,
+):
+    """One block per group: its lane 0 sorts the group's rows into slots, all lanes write points and materials."""
+    g, lane = wp.tid()
+    share = share_of(arrivals, pool.row.shape[0], g)
+    start = share[0]
+    count = share[1]
+    if lane == 0:
+        pool.group_start[g] = start
+        pool.group_count[g] = count
+        count_dropped(stats, g, arrivals.group_count[g] - count, pool.row.shape[0])
+        list_rows(arrivals, pool, rows, shapes, law.spin_friction, g, start, count)
+    sync()
+    for slot in range(start + lane, start + count, wp.block_dim()):
+        entry = pool.row[slot]  # twice the row, plus one for its spin
+        i = entry / 2
+        spin = entry % 2 == 1
+        gap = measure_gap(tree, bodies, shapes, m, rows, body_q, body_qd, i)
+        pair = override_material(rows, i, combine_materials(shapes, law, rows.shape0[i], rows.shape1[i], dt))
+        store(pool, slot, gap, pair, law, spin)
+        pool.row[slot] = i
+        pool.body_a[slot] = shapes.body[rows.shape0[i]]
+        pool.spin_of[slot] = -1
+        if spin:
+            pool.spin_of[slot] = slot - 1  # a contact comes right before its spin
+        else:
+            pool.bias[slot] = pool.bias[slot] + belt_velocity(rows, i, gap.normal)

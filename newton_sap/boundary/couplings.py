@@ -85,7 +85,7 @@ def attach_model(table: CouplingTable, model) -> None:
 
 def _pool(topology, entries, device) -> CouplerPool:
     rows = COUPLER_ROWS * len(entries)
-    stride = max(topology.contact_stride, 2)
+    stride = max(topology.pair_stride, 2)
     pool = allocate(CouplerPool, {"*": rows, "unknown": rows * stride, "J": rows * stride}, device, stride=stride)
     pool.group = wp.array(np.array([e.group for e in entries], dtype=np.int32), dtype=wp.int32, device=device)
     return pool

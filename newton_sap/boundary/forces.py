@@ -6,9 +6,10 @@ import warp as wp
 from ..constraints.drives import Targets, explicit_effort, read_drive
 from ..constraints.joint_rows import JointLaw, drive_acts
 from ..multibody.joints import is_free
-from ..multibody.spatial import angular, linear, to_vec3d
+from ..multibody.spatial import angular, linear
 from ..workspace import Bodies, ContactPool, Joints, Motion, Problem, RowPool, Shapes, Tree
-from .contacts import ContactRows, make_side
+from .contact_rows import ContactRows
+from .contacts import measure_gap
 from .output import slot_wrench
 
 wp.set_module_options({"enable_backward": False})
@@ -22,8 +23,7 @@ def gather_wrenches(tree: Tree, arrived: Motion, pool: ContactPool, g: int, firs
     """Contact impulses on each link and what hangs on it, about the world origin; contacts in the group's order."""
     for link in range(first, end):
         arrived.momentum[link] = wp.spatial_vectord()
-    for c in range(pool.group_start[g], pool.group_start[g] + pool.group_count[g]):
-        slot = pool.order[c]
+    for slot in range(pool.group_start[g], pool.group_start[g] + pool.group_count[g]):
         a = pool.link_a[slot]
         b = pool.link_b[slot]
         if a >= 0:
@@ -121,19 +121,16 @@ def observe_gaps(
             s0 = rows.shape0[i]
             s1 = rows.shape1[i]
             if wp.min(s0, s1) >= 0 and s0 != s1 and wp.max(s0, s1) < shapes.body.shape[0]:
-                a = make_side(tree, bodies, m, body_q, body_qd, shapes.body[s0], rows.point0[i], rows.offset0[i])
-                b = make_side(tree, bodies, m, body_q, body_qd, shapes.body[s1], rows.point1[i], rows.offset1[i])
-                n = wp.normalize(to_vec3d(rows.normal[i]))
-                apart = wp.dot(n, b.support - a.support)
-                gap = wp.float32(apart - wp.float64(rows.margin0[i]) - wp.float64(rows.margin1[i]))
+                gap = wp.float32(measure_gap(tree, bodies, shapes, m, rows, body_q, body_qd, i).phi0)
         contact_gap[i] = gap
 
 
 @wp.kernel
-def observe_in_contact_frames(pool: ContactPool, values: wp.array[wp.vec3d], threads: int, out: wp.array[wp.vec3]):
+def observe_in_contact_frames(pool: ContactPool, values: wp.array[wp.vec3d], out: wp.array[wp.vec3]):
     """Turn one vector per contact into its contact frame: two tangents, then the normal."""
-    count = wp.min(pool.total[0], pool.row.shape[0])
-    for slot in range(wp.tid(), count, threads):
+    g, lane = wp.tid()
+    start = pool.group_start[g]
+    for slot in range(start + lane, start + pool.group_count[g], wp.block_dim()):
         if pool.spin_of[slot] < 0:
             n = wp.vec3(pool.normal[slot])
             x, y = newton.math.orthonormal_basis(n)

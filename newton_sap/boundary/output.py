@@ -7,7 +7,7 @@ from ..multibody.free_motion import Efforts
 from ..multibody.joints import is_free
 from ..multibody.kinematics import place_link
 from ..multibody.spatial import angular, inertia_about_origin, inertia_times, linear, to_mat33d, velocity_at, wrench_at
-from ..workspace import Bodies, ContactPool, CouplerPool, CouplingTable, Joints, Motion, Pools, Shapes, Tree
+from ..workspace import Bodies, ContactPool, CouplerPool, CouplingTable, Joints, Motion, Pools, Tree
 from .convention import Orders, free_force_from_joint_f
 
 wp.set_module_options({"enable_backward": False})
@@ -70,23 +70,22 @@ def observe_accelerations(
 @wp.kernel
 def observe_contact_forces(
     tree: Tree,
-    shapes: Shapes,
     m: Motion,
     pool: ContactPool,
     dt: wp.float64,
-    threads: int,
     contact_f: wp.array[wp.spatial_vector],
 ):
     """Force on shape 0's body by shape 1's and its torque about that body's COM; other rows stay zero."""
-    count = wp.min(pool.total[0], pool.row.shape[0])
-    for slot in range(wp.tid(), count, threads):
+    g, lane = wp.tid()
+    start = pool.group_start[g]
+    for slot in range(start + lane, start + pool.group_count[g], wp.block_dim()):
         if pool.spin_of[slot] >= 0:
             moment = wp.spatial_vector(wp.vec3(), wp.vec3(-pool.gamma[slot] / dt))
             wp.atomic_add(contact_f, pool.row[slot], moment)
             continue
         force = -pool.gamma[slot] / dt
         center = wp.vec3d()
-        body = shapes.body[pool.shape_a[slot]]
+        body = pool.body_a[slot]
         if body >= 0 and tree.body_link[body] >= 0:
             center = m.com[tree.body_link[body]]
         torque = wp.cross(pool.point_a[slot] - center, force)
@@ -127,8 +126,7 @@ def joint_impulse(
     inertia = inertia_about_origin(mass, m.com[link], m.rotation[link], to_mat33d(bodies.inertia[body]))
     gained = inertia_times(mass, mass * m.com[link], inertia, V)
     g = tree.tree_group[tree.link_tree[link]]
-    for c in range(pool.group_start[g], pool.group_start[g] + pool.group_count[g]):
-        slot = pool.order[c]
+    for slot in range(pool.group_start[g], pool.group_start[g] + pool.group_count[g]):
         if pool.link_a[slot] == link:
             gained = gained + slot_wrench(pool, slot, pool.point_a[slot])
         if pool.link_b[slot] == link:

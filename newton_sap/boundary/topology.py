@@ -28,7 +28,8 @@ class Topology:
     """Entries of all mass-matrix blocks together."""
     hessian_size: int
     """Entries of all dense Hessians together; groups too large for one have none."""
-    contact_stride: int
+    contact_stride: int  # most dofs that move a pair's relative velocity at one point
+    pair_stride: int  # most dofs that move one body or the other
     """Most dofs that can move one contact pair."""
     loop_joints: tuple[int, ...]
     """Newton joints that close loops."""
@@ -218,6 +219,7 @@ def _pack(model, trees, groups, group_world, loops) -> Topology:
         "dof_coord": np.array([coord for _, coord in dofs]),
         "body_link": body_link,
     }
+    contact_stride, pair_stride = _strides(trees, groups, tree_link_start, link_parent, [len(p) for p in paths])
     dtypes = {name: np.int64 if name == "group_hessian_start" else np.int32 for name in arrays}
     return Topology(
         arrays={name: np.asarray(values).astype(dtypes[name]) for name, values in arrays.items()},
@@ -228,7 +230,8 @@ def _pack(model, trees, groups, group_world, loops) -> Topology:
         group_count=group_count,
         block_size=int((sizes * sizes).sum()),
         hessian_size=int((group_sizes * group_sizes).sum()),
-        contact_stride=_contact_stride(trees, groups, tree_link_start, paths),
+        contact_stride=contact_stride,
+        pair_stride=pair_stride,
         loop_joints=tuple(loops),
     )
 
@@ -246,18 +249,26 @@ def _joint_dofs(model, j: int) -> list[tuple[int, int]]:
     return [(qd + i, q + i) for i in range(count)]
 
 
-def _contact_stride(trees, groups, tree_link_start, paths) -> int:
-    """Bound the dofs that can move one pair: two links of one tree, or one link of each of two trees."""
+def _strides(trees, groups, tree_link_start, link_parent, depths) -> tuple[int, int]:
+    """Bound the dofs that move two links of one tree, or one link of each of two, without and with those they share.
+
+    ``depths`` counts the dofs from the root to each link. Of two links that branch off the same link, its own path
+    carries both.
+    """
+    apart = together = 1
     deepest: dict[int, list[int]] = {}
-    stride = 0
     for tree, members in enumerate(trees):
         start = int(tree_link_start[tree])
-        tree_paths = [paths[start + i] for i in range(len(members))]
-        longest = max(len(p) for p in tree_paths)
-        deepest.setdefault(groups[tree], []).append(longest)
-        # Two links of one tree share at least their root's dofs.
-        shared = len(tree_paths[0])
-        stride = max(stride, longest, 2 * longest - shared)
+        arms = {start + i: (0, 0) for i in range(len(members))}  # the two longest ways down, in dofs
+        for link in reversed(arms):
+            longest, second = arms[link]
+            apart = max(apart, longest + second, depths[link] + longest)
+            together = max(together, depths[link] + longest + second)
+            above = link_parent[link]
+            if above >= 0:
+                arm = longest + depths[link] - depths[above]
+                arms[above] = tuple(sorted((*arms[above], arm))[:0:-1])
+        deepest.setdefault(groups[tree], []).append(max(depths[link] for link in arms))
     for lengths in deepest.values():
-        stride = max(stride, sum(sorted(lengths)[-2:]))
-    return max(stride, 1)
+        apart = max(apart, sum(sorted(lengths)[-2:]))
+    return apart, max(apart, together)

@@ -31,6 +31,7 @@ _REPORT_ROWS = {
     "contacts": ("contacts, last step", "{:.0f}"),
     "contacts_peak": ("contacts, peak per world", "{:.0f}"),
     "contacts_dropped": ("contacts dropped (overflow)", "{:.0f}"),
+    "contact_rows_lost": ("contact rows lost", "{:.0f}"),
     "penetration": ("penetration, last step [m]", "{:.2e}"),
     "unconverged_steps": ("unconverged steps", "{:.0f}"),
     "non_finite_steps": ("non-finite steps", "{:.0f}"),

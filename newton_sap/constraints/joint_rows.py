@@ -58,8 +58,8 @@ def push(
 
 @wp.func
 def drive_acts(drive: Drive, dt: wp.float64):
-    """Whether a drive can exert anything; one that can is the first row of its dof."""
-    return dt * drive.kp + drive.kd > wp.float64(0.0) and dt * drive.effort > wp.float64(0.0)
+    """Whether a drive can exert anything, NaN included; one that can is the first row of its dof."""
+    return not (dt * drive.kp + drive.kd <= wp.float64(0.0) or dt * drive.effort <= wp.float64(0.0))
 
 
 @wp.func

@@ -55,7 +55,7 @@ def precondition(tree: Tree, m: Motion, pools: Pools, problem: Problem, at: Rang
         m.factor[diagonal] = m.factor[diagonal] + row_stiffness(pools, problem, u)
     sync()
     for c in range(at.contacts):
-        slot = pools.contacts.order[at.contact_start + c]
+        slot = at.contact_start + c
         first = slot * pools.contacts.stride
         add_tree_block(
             m.factor,
@@ -106,13 +106,13 @@ def multiply(m: Motion, pools: Pools, problem: Problem, at: Range):
         problem.cg_q[u] = q + row_stiffness(pools, problem, u) * problem.cg_p[u]
     contacts = pools.contacts
     for c in range(at.lane, at.contacts, at.lanes):
-        slot = contacts.order[at.contact_start + c]
+        slot = at.contact_start + c
         first = slot * contacts.stride
         rate = jacobian_times(contacts.J, contacts.unknown, first, contacts.support[slot], problem.cg_p, at.base)
         contacts.dvc[slot] = contacts.G[slot] * rate
     sync()
     for c in range(at.contacts):
-        slot = contacts.order[at.contact_start + c]
+        slot = at.contact_start + c
         first = slot * contacts.stride
         add_transposed(
             contacts.J,

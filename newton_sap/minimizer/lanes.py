@@ -2,6 +2,10 @@
 
 import warp as wp
 
+BLOCK_DIM = 32
+"""Lanes that share one solve group on CUDA; a CPU block has one. The same for every kernel: a module is compiled once
+per block size."""
+
 
 @wp.func_native("WP_TILE_SYNC();")
 def sync():

@@ -46,23 +46,23 @@ class Step:
 
 @wp.func
 def prepare_line(pools: Pools, problem: Problem, at: Range):
-    """dvc = J dv of every constraint."""
+    """dvc = J dv of every constraint whose J has more than one entry."""
     for c in range(at.lane, at.contacts, at.lanes):
-        slot = pools.contacts.order[at.contact_start + c]
+        slot = at.contact_start + c
         pools.contacts.dvc[slot] = contact_velocity(pools.contacts, problem.dv, slot, at.base)
-    for r in range(at.row_start + at.lane, at.row_start + at.rows, at.lanes):
-        pools.rows.dvc[r] = pools.rows.sign[r] * problem.dv[at.base + pools.rows.unknown[r]]
     for r in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
         pools.couplers.dvc[r] = coupler_velocity(pools.couplers, problem.dv, r, at.base)
     sync()
 
 
 @wp.func
-def add_row_slopes(pool: RowPool, at: Range, alpha: wp.float64, slope: Slope):
+def add_row_slopes(pool: RowPool, problem: Problem, at: Range, alpha: wp.float64, slope: Slope):
     """-dvc gamma and dvc^2 G of this lane's scalar rows."""
     for r in range(at.row_start + at.lane, at.row_start + at.rows, at.lanes):
-        dv = pool.dvc[r]
-        response = clamped_linear(pool.vc[r] + alpha * dv, pool.v_hat[r], pool.R[r], pool.lower[r], pool.upper[r])
+        u = at.base + pool.unknown[r]
+        dv = pool.sign[r] * problem.dv[u]
+        vc = pool.sign[r] * problem.v[u] + alpha * dv
+        response = clamped_linear(vc, pool.v_hat[r], pool.R[r], pool.lower[r], pool.upper[r])
         slope.first = slope.first - dv * response.gamma
         slope.second = slope.second + dv * dv * response.G
     return slope
@@ -113,7 +113,7 @@ def line_search(evaluate_contact):
     def add_contact_slopes(pool: ContactPool, at: Range, alpha: wp.float64, slope: Slope):
         """-dvc.gamma and dvc.G dvc of this lane's contacts."""
         for c in range(at.lane, at.contacts, at.lanes):
-            slot = pool.order[at.contact_start + c]
+            slot = at.contact_start + c
             dvc = pool.dvc[slot]
             response = evaluate_contact(pool, slot, pool.vc[slot] + alpha * dvc)
             slope.first = slope.first - wp.dot(dvc, response.gamma)
@@ -121,11 +121,11 @@ def line_search(evaluate_contact):
         return slope
 
     @wp.func
-    def slope_at(pools: Pools, at: Range, line: Slope, alpha: wp.float64):
+    def slope_at(pools: Pools, problem: Problem, at: Range, line: Slope, alpha: wp.float64):
         """l'(alpha) = dp.(v(alpha) - v*) - dvc.gamma(alpha), with its derivative."""
         share = Slope()
         share = add_contact_slopes(pools.contacts, at, alpha, share)
-        share = add_row_slopes(pools.rows, at, alpha, share)
+        share = add_row_slopes(pools.rows, problem, at, alpha, share)
         share = add_coupler_slopes(pools.couplers, at, alpha, share)
         here = Slope()
         here.first = line.first + alpha * line.second + total(share.first)
@@ -133,7 +133,7 @@ def line_search(evaluate_contact):
         return here
 
     @wp.func
-    def find_root(pools: Pools, at: Range, line: Slope, slope0: wp.float64, tol: Tolerances):
+    def find_root(pools: Pools, problem: Problem, at: Range, line: Slope, slope0: wp.float64, tol: Tolerances):
         """Root of f(alpha) = l'(alpha) / -l'(0): Newton from the full step, bisected where it is slow or leaves the
         bracket. The full step itself is the root wherever the cost is quadratic between here and there."""
         step = Step()
@@ -144,7 +144,7 @@ def line_search(evaluate_contact):
         last = ALPHA_MAX
         before_last = ALPHA_MAX
         while step.status == 1 and step.evaluations < tol.line_search_iterations:
-            here = slope_at(pools, at, line, step.alpha)
+            here = slope_at(pools, problem, at, line, step.alpha)
             step.evaluations += 1
             f = here.first / -slope0
             df = here.second / -slope0
@@ -183,6 +183,6 @@ def line_search(evaluate_contact):
         if -slope0 < roundoff:
             return step
         prepare_line(pools, problem, at)
-        return find_root(pools, at, quadratic_part(problem, at), slope0, tol)
+        return find_root(pools, problem, at, quadratic_part(problem, at), slope0, tol)
 
     return search

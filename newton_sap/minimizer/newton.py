@@ -34,7 +34,7 @@ def range_of(tree: Tree, table: CouplingTable, pools: Pools, problem: Problem, g
     at.unknowns = problem.count[g]
     at.base = tree.group_dof_start[g]
     at.contact_start = pools.contacts.group_start[g]
-    at.contacts = wp.min(pools.contacts.group_count[g], pools.contacts.order.shape[0] - at.contact_start)
+    at.contacts = pools.contacts.group_count[g]
     at.rows = pools.rows.count[g]
     at.row_start = ROW_STRIDE * at.base
     at.coupler_start = COUPLER_STRIDE * table.group_start[g]
@@ -89,7 +89,7 @@ def record(
     if at.lane == 0:
         deepest = wp.float64(0.0)
         for c in range(at.contacts):
-            deepest = wp.max(deepest, -pool.phi0[pool.order[at.contact_start + c]])
+            deepest = wp.max(deepest, -pool.phi0[at.contact_start + c])
         stats.penetration[g] = deepest
         stats.contacts[g] = at.contacts
         stats.steps[g] = stats.steps[g] + 1

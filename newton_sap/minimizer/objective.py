@@ -19,7 +19,7 @@ class Range:
     unknowns: int
     base: int  # first unknown in the problem's arrays
     contacts: int
-    contact_start: int  # first entry in the pool's order
+    contact_start: int  # first slot
     rows: int
     row_start: int
     couplers: int  # rows of couplings
@@ -69,7 +69,7 @@ def sum_impulses(pools: Pools, problem: Problem, at: Range):
         problem.impulse[at.base + i] = row_impulse(pools.rows, problem, at.base + i)
     sync()
     for c in range(at.contacts):
-        slot = pools.contacts.order[at.contact_start + c]
+        slot = at.contact_start + c
         first = slot * pools.contacts.stride
         count = pools.contacts.support[slot]
         gamma = pools.contacts.gamma[slot]
@@ -116,7 +116,6 @@ def evaluate_rows(pool: RowPool, problem: Problem, at: Range):
     for r in range(at.row_start + at.lane, at.row_start + at.rows, at.lanes):
         vc = pool.sign[r] * problem.v[at.base + pool.unknown[r]]
         response = clamped_linear(vc, pool.v_hat[r], pool.R[r], pool.lower[r], pool.upper[r])
-        pool.vc[r] = vc
         pool.gamma[r] = response.gamma
         pool.G[r] = response.G
         cost += response.cost
@@ -147,7 +146,7 @@ def objective(evaluate_contact):
         """Refresh every contact; return this lane's share of the cost."""
         cost = wp.float64(0.0)
         for c in range(at.lane, at.contacts, at.lanes):
-            slot = pool.order[at.contact_start + c]
+            slot = at.contact_start + c
             vc = pool.bias[slot] + contact_velocity(pool, problem.v, slot, at.base)
             response = evaluate_contact(pool, slot, vc)
             pool.vc[slot] = vc

@@ -9,15 +9,15 @@ import warp as wp
 _DEPTH = 4
 
 
-def memory_by_buffer(solver: Any, model: Any) -> dict[str, int]:
-    """Return bytes by attribute of the solver; arrays of the model and arrays met before do not count."""
-    seen = {array.ptr for array in _arrays(model, _DEPTH, set())}
+def memory_by_buffer(solver: Any, model: Any, contacts: Any = None) -> dict[str, int]:
+    """Return bytes by attribute of the solver; arrays of the model, of contacts and arrays met before do not count."""
+    seen = {array.ptr for owner in (model, contacts) for array in _arrays(owner, _DEPTH, set())}
     sizes = {}
     for name, value in vars(solver).items():
-        if value is model:
+        if value is model or value is contacts:
             continue
         total = 0
-        for array in _arrays(value, _DEPTH, {id(model)}):
+        for array in _arrays(value, _DEPTH, {id(model), id(contacts)}):
             if array.ptr and array.ptr not in seen:
                 seen.add(array.ptr)
                 total += array.capacity

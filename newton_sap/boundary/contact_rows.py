@@ -1,0 +1,183 @@
+"""Newton's contact rows, sorted into groups: which rows a group takes, and in what order.
+
+Rows arrive in any order. A group's slots are sorted by shapes and points, so nothing depends on that order. Where the
+pool is too small for all groups together, each gets the same share, and keeps its deepest contacts.
+"""
+
+import warp as wp
+
+from ..workspace import Arrivals, ContactPool, Shapes
+
+wp.set_module_options({"enable_backward": False})
+
+BY_SHAPE = wp.constant(0)
+BY_DEPTH = wp.constant(1)
+
+
+@wp.struct
+class ContactRows:
+    """Newton's contact arrays; optional ones have length zero where Newton did not allocate them."""
+
+    count: wp.array[wp.int32]
+    shape0: wp.array[wp.int32]
+    shape1: wp.array[wp.int32]
+    point0: wp.array[wp.vec3]
+    point1: wp.array[wp.vec3]
+    offset0: wp.array[wp.vec3]
+    offset1: wp.array[wp.vec3]
+    margin0: wp.array[wp.float32]
+    margin1: wp.array[wp.float32]
+    normal: wp.array[wp.vec3]
+    surface_velocity: wp.array[wp.vec3]
+    stiffness: wp.array[wp.float32]
+    damping: wp.array[wp.float32]
+    friction: wp.array[wp.float32]
+
+
+@wp.func
+def has_spin(shapes: Shapes, rows: ContactRows, row: int, phi0: wp.float32, spin_friction: int):
+    """Whether a contact asks for a second slot, for its relative spin."""
+    if spin_friction == 0 or phi0 > 0.0:
+        return False
+    a = rows.shape0[row]
+    b = rows.shape1[row]
+    resistance = shapes.mu_torsional[a] + shapes.mu_torsional[b] + shapes.mu_rolling[a] + shapes.mu_rolling[b]
+    return resistance > 0.0
+
+
+@wp.func
+def enter(arrivals: Arrivals, row: int, group: int, phi0: wp.float32, slots: int):
+    """Put a row at the head of its group's list."""
+    arrivals.phi0[row] = phi0
+    arrivals.next[row] = wp.atomic_exch(arrivals.head, group, row + 1)
+    wp.atomic_add(arrivals.group_count, group, slots)
+
+
+@wp.func
+def share_of(arrivals: Arrivals, capacity: int, group: int):
+    """(start, count) of a group's slots: all it asks for, or an equal share where not all groups find room."""
+    groups = arrivals.group_count.shape[0]
+    count = arrivals.group_count[group]
+    if arrivals.group_start[groups - 1] + arrivals.group_count[groups - 1] <= capacity:
+        return wp.vec2i(arrivals.group_start[group], count)
+    share = capacity / groups
+    left = capacity - groups * share
+    start = group * share + wp.min(group, left)
+    if group < left:
+        share += 1
+    return wp.vec2i(start, wp.min(count, share))
+
+
+@wp.func
+def compare(p: wp.vec3, q: wp.vec3):
+    """Lexicographic order: -1, 0 or 1."""
+    for i in range(3):
+        if p[i] < q[i]:
+            return -1
+        if p[i] > q[i]:
+            return 1
+    return 0
+
+
+@wp.func
+def comes_before(arrivals: Arrivals, rows: ContactRows, key: int, x: int, y: int):
+    """Order of two entries, each twice its row, plus one for the row's spin; arrival decides between equal rows only."""
+    i = x / 2
+    j = y / 2
+    if key == BY_DEPTH and arrivals.phi0[i] != arrivals.phi0[j]:
+        return arrivals.phi0[i] < arrivals.phi0[j]
+    if rows.shape0[i] != rows.shape0[j]:
+        return rows.shape0[i] < rows.shape0[j]
+    if rows.shape1[i] != rows.shape1[j]:
+        return rows.shape1[i] < rows.shape1[j]
+    order = compare(rows.point0[i], rows.point0[j])
+    if order == 0:
+        order = compare(rows.point1[i], rows.point1[j])
+    if order == 0:
+        order = compare(rows.normal[i], rows.normal[j])
+    if order == 0:
+        return x < y
+    return order < 0
+
+
+@wp.func
+def sift_down(
+    arrivals: Arrivals, rows: ContactRows, key: int, entry: wp.array[wp.int32], start: int, root: int, count: int
+):
+    """Restore the heap below ``root``, the last of all on top."""
+    here = root
+    while 2 * here + 1 < count:
+        child = 2 * here + 1
+        if child + 1 < count and comes_before(arrivals, rows, key, entry[start + child], entry[start + child + 1]):
+            child += 1
+        x = entry[start + here]
+        y = entry[start + child]
+        if comes_before(arrivals, rows, key, x, y):
+            entry[start + here] = y
+            entry[start + child] = x
+            here = child
+        else:
+            here = count
+
+
+@wp.func
+def make_heap(arrivals: Arrivals, rows: ContactRows, key: int, entry: wp.array[wp.int32], start: int, count: int):
+    """Order entries into a heap."""
+    for up in range(count / 2):
+        sift_down(arrivals, rows, key, entry, start, count / 2 - 1 - up, count)
+
+
+@wp.func
+def sort_entries(arrivals: Arrivals, rows: ContactRows, entry: wp.array[wp.int32], start: int, count: int):
+    """Heap sort by shapes and points, unless the entries already are in order."""
+    sorted = int(1)
+    for i in range(start + 1, start + count):
+        if comes_before(arrivals, rows, BY_SHAPE, entry[i], entry[i - 1]):
+            sorted = int(0)
+    if sorted == 1:
+        return
+    make_heap(arrivals, rows, BY_SHAPE, entry, start, count)
+    for up in range(count - 1):
+        last = start + count - 1 - up
+        x = entry[start]
+        entry[start] = entry[last]
+        entry[last] = x
+        sift_down(arrivals, rows, BY_SHAPE, entry, start, 0, count - 1 - up)
+
+
+@wp.func
+def take(arrivals: Arrivals, rows: ContactRows, entry: wp.array[wp.int32], start: int, count: int, met: int, x: int):
+    """Keep the ``met``-th entry of a list of which only ``count`` find room: the deepest stay."""
+    if met < count:
+        # From the back, because the list starts with the latest: rows that arrived in order then are in order.
+        entry[start + count - 1 - met] = x
+    elif count > 0:
+        if met == count:
+            make_heap(arrivals, rows, BY_DEPTH, entry, start, count)
+        if comes_before(arrivals, rows, BY_DEPTH, x, entry[start]):
+            entry[start] = x
+            sift_down(arrivals, rows, BY_DEPTH, entry, start, 0, count)
+
+
+@wp.func
+def list_rows(
+    arrivals: Arrivals,
+    pool: ContactPool,
+    rows: ContactRows,
+    shapes: Shapes,
+    spin_friction: int,
+    group: int,
+    start: int,
+    count: int,
+):
+    """Write a group's entries into its slots, sorted."""
+    met = int(0)
+    row = arrivals.head[group] - 1
+    while row >= 0:
+        if has_spin(shapes, rows, row, arrivals.phi0[row], spin_friction):
+            take(arrivals, rows, pool.row, start, count, met, 2 * row + 1)
+            met += 1
+        take(arrivals, rows, pool.row, start, count, met, 2 * row)
+        met += 1
+        row = arrivals.next[row] - 1
+    sort_entries(arrivals, rows, pool.row, start, count)
