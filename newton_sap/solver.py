@@ -358,8 +358,9 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
         self._read_model()
 
     def get_max_contact_count(self) -> int:
-        """Return for how many contacts the solver has room, which is what ``Contacts`` for it need to hold."""
-        return self.arrivals.next.shape[0]
+        """Return how many contacts a ``Contacts`` for this solver needs room for: ``max_contacts``, else Newton's own."""
+        limit = self.options.max_contacts
+        return self.arrivals.next.shape[0] if limit is None else limit
 
     def update_contacts(self, contacts: newton.Contacts, state: newton.State | None = None) -> None:
         """Write the last step's contact forces to ``contacts.force``; request the ``contact_f`` observable instead."""
