@@ -67,8 +67,11 @@ def make_manager():
             if base._solver is None:
                 raise RuntimeError("_build_solver did not assign NewtonManager._solver")
             if base._needs_collision_pipeline:
-                base._pipeline = newton.CollisionPipeline(model)
+                base._pipeline = newton.CollisionPipeline(model, rigid_contact_max=cfg.rigid_contact_max)
                 base._contacts = base._pipeline.contacts()
+                needed = base._solver.get_max_contact_count() if hasattr(base._solver, "get_max_contact_count") else 0
+                if needed > base._contacts.rigid_contact_max:
+                    base._contacts = newton.Contacts(rigid_contact_max=needed, soft_contact_max=0)
             newton.eval_fk(model, base.state_0.joint_q, base.state_0.joint_qd, base.state_0)
             if capture:
                 with wp.ScopedCapture() as recorded:
@@ -118,6 +121,7 @@ def make_physics():
     class NewtonCfg:
         class_type: type | str | None = None
         num_substeps: int = 1
+        rigid_contact_max: int | None = None  # stands for collision_cfg
         solver_cfg: NewtonSolverCfg | None = None
 
         def __post_init__(self):
@@ -150,13 +154,14 @@ def lab(monkeypatch):
     forget()
 
 
-def start(lab, *, worlds=2, substeps=1, capture=False, force=False, **options):
+def start(lab, *, worlds=2, substeps=1, capture=False, force=False, room=None, **options):
     """A manager with a quadruped per world, as a task's configuration would start it."""
     model = quadruped(world_count=worlds, drop=0.02).model
     if force:
         with pytest.warns(DeprecationWarning, match="request_contact_attributes"):  # Isaac Lab 3.0 asks this way
             model.request_contact_attributes("force")
-    cfg = lab.NewtonCfg(solver_cfg=resolve(f"{NAME}:SAPSolverCfg")(**options), num_substeps=substeps)
+    solver_cfg = resolve(f"{NAME}:SAPSolverCfg")(**options)
+    cfg = lab.NewtonCfg(solver_cfg=solver_cfg, num_substeps=substeps, rigid_contact_max=room)
     manager = resolve(cfg.class_type)
     lab.NewtonManager._report_contacts = force
     manager.initialize_solver(model, cfg, dt=substeps / 240.0, capture=capture)
@@ -275,6 +280,23 @@ def test_contact_sensors_get_the_weight(lab, capture):
     second = bodies[contacts.rigid_contact_shape1.numpy()[:count]]
     weight = 9.81 * base.model.body_mass.numpy().sum()
     assert up[second < 0].sum() - up[first < 0].sum() == pytest.approx(weight, rel=0.01)
+
+
+def test_a_larger_contact_buffer_is_announced(lab):
+    """A pipeline with more room than the solver stops the capture with the number to set, which then works."""
+    with pytest.raises(RuntimeError, match="pass max_contacts=5000 to SolverSAP"):
+        start(lab, room=5000, capture=True)
+    manager = start(lab, room=5000, capture=True, max_contacts=5000)
+    manager.step()
+    assert lab.NewtonManager._contacts.rigid_contact_max == 5000
+    assert lab.NewtonManager._solver.report().healthy
+
+
+def test_a_larger_room_enlarges_the_contact_buffer(lab):
+    """The manager asks get_max_contact_count and makes its contacts as large."""
+    manager = start(lab, capture=True, max_contacts=6000)
+    manager.step()
+    assert lab.NewtonManager._contacts.rigid_contact_max == 6000
 
 
 def test_the_report_is_logged_for_debugging_only(lab, caplog):

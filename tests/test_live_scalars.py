@@ -39,15 +39,17 @@ class Recorder(ViewerNull):
 class Rig:
     """A scene that steps and renders as an example does, its steps recorded into a graph before any viewer listens."""
 
-    def __init__(self, scene, solver_class=SolverSAP, **options):
+    def __init__(self, scene, *, owns_pipeline=False, **options):
         self.scene, self.model = scene, scene.model
-        self.solver = noting_contacts(solver_class)(self.model, **options)
-        self.state, self.control = scene.state(), self.model.control()
         pipeline = newton.CollisionPipeline(self.model)
-        contacts = pipeline.contacts()
+        options |= {"collision_pipeline": pipeline} if owns_pipeline else {}
+        self.solver = noting_contacts(SolverSAP)(self.model, **options)
+        self.state, self.control = scene.state(), self.model.control()
+        contacts = None if owns_pipeline else pipeline.contacts()
         with wp.ScopedCapture() as capture:
             for _ in range(scene.substeps):
-                pipeline.collide(self.state, contacts)
+                if not owns_pipeline:
+                    pipeline.collide(self.state, contacts)
                 self.solver.step(self.state, self.state, self.control, contacts, scene.dt)
         self.graph = capture.graph
         self.viewer = Recorder()
@@ -63,9 +65,10 @@ class Rig:
         return list(self.viewer.events)
 
 
-def test_the_force_of_a_tower_at_rest_is_its_weights():
+@pytest.mark.parametrize("owns_pipeline", [False, True])
+def test_the_force_of_a_tower_at_rest_is_its_weights(owns_pipeline):
     """Each box carries those above it: four boxes at rest make 4 + 3 + 2 + 1 times the weight of one."""
-    rig = Rig(scenes.box_stack(count=4))
+    rig = Rig(scenes.box_stack(count=4), owns_pipeline=owns_pipeline)
     iterations = 0
     for _ in range(90):
         events = rig.frame()

@@ -61,6 +61,7 @@ class LiveScalars:
 
     def _contact_force(self) -> float:
         contacts = getattr(self.solver, "contacts_of_step", None)
+        contacts = self.solver.contacts if contacts is None else contacts  # of a solver that owns its pipeline
         if contacts is None:
             return 0.0
         rows = contacts.rigid_contact_max
