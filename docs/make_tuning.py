@@ -345,19 +345,19 @@ TABLES = {
 }
 
 
-def main(names: list[str]) -> None:
-    """Measure the named tables, or all, and write them into the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name in names or TABLES:
-        found = TABLES[name]()
+def write_tables(page: Path, tables: dict, names: list[str]) -> None:
+    """Measure the named tables, or all, and write them into a page, between its markers."""
+    text = page.read_text(encoding="utf-8")
+    for name in names or tables:
+        found = tables[name]()
         print(f"{name}\n{found}\n")
         pattern = rf"(<!-- measured: {name} -->\n).*?(<!-- end -->)"
         text, count = re.subn(pattern, lambda m, t=found: f"{m[1]}\n{t}\n\n{m[2]}", text, flags=re.DOTALL)
         if count != 1:
-            raise SystemExit(f"{PAGE.name} has {count} places for the table {name!r}")
-    PAGE.write_text(text, encoding="utf-8")
+            raise SystemExit(f"{page.name} has {count} places for the table {name!r}")
+    page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
     wp.config.log_level = wp.LOG_WARNING
-    main(sys.argv[1:])
+    write_tables(PAGE, TABLES, sys.argv[1:])

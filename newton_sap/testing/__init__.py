@@ -1,4 +1,4 @@
-"""Contract tests for any solver class of Newton: import them into the tests of a plugin.
+"""Contract tests for any solver class of Newton: import them into the tests of a plugin. ::
 
     import pytest
     from newton_sap.testing import contract_parameters, run_check

@@ -1,0 +1,106 @@
+"""Measures the tables of ``guides/from_mujoco.md`` and writes them into the page, between its markers.
+
+    python docs/make_migration.py
+
+Both solvers get the same model and the contacts of Newton's collision pipeline.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import newton
+import warp as wp
+from make_tuning import DT, Config, G, add_cube, ground_scene, scientific, table, write_tables
+
+from newton_sap import SolverSAP
+from newton_sap.registry import get_solver
+
+PAGE = Path(__file__).parent / "guides" / "from_mujoco.md"
+
+
+def cube(mass: float, ke: float | None, *, mu: tuple[float, float] = (0.5, 0.5), tilt: float = 0.0) -> newton.Model:
+    """Return a model of one cube of 0.2 m that touches the ground; ``mu`` is of the cube and of the ground."""
+    builder = ground_scene(tilt)
+    own = {} if ke is None else {"ke": ke, "kd": 2.0 * math.sqrt(ke)}  # what MuJoCo reads as critical damping
+    add_cube(builder, mass, 0.1, Config(density=0.0, mu=mu[0], **own))
+    builder.add_ground_plane(cfg=Config(density=0.0, mu=mu[1], **own))
+    return builder.finalize()
+
+
+def solver_of(name: str, model: newton.Model, **options):
+    """Return SolverSAP, or SolverMuJoCo fed by Newton's contacts."""
+    if name == "sap":
+        return SolverSAP(model, **options)
+    return get_solver("mujoco")(model, use_mujoco_contacts=False, nconmax=64, njmax=256, **options)
+
+
+def run(model: newton.Model, solver, seconds: float) -> newton.State:
+    """Return the state after a while, from rest."""
+    pipeline = newton.CollisionPipeline(model, rigid_contact_max=64)
+    contacts, state, spare = pipeline.contacts(), model.state(), model.state()
+    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
+    control = model.control()
+    for _ in range(round(seconds / DT)):
+        pipeline.collide(state, contacts)
+        solver.step(state, spare, control, contacts, DT)
+        state, spare = spare, state
+    return state
+
+
+def depths() -> str:
+    """How deep a cube lies at rest, over its mass and the stiffness."""
+    rows = []
+    for ke in (2500.0, 1.0e4, 1.0e5, None):
+        for mass in (0.1, 1.0, 10.0):
+            model = cube(mass, ke)
+            cells = ["not set" if ke is None else scientific(ke), f"{mass:g}"]
+            cells.append("-" if ke is None else f"{1e3 * mass * G / (4.0 * ke):.3g}")
+            options = {"sap": {"unset_materials": "rigid" if ke is None else "literal"}, "mujoco": {}}
+            for name in ("sap", "mujoco"):
+                state = run(model, solver_of(name, model, **options[name]), 5.0)
+                cells.append(f"{1e3 * (0.1 - float(state.body_q.numpy()[0, 2])):.3g}")
+            rows.append(cells)
+    return table(["`ke` [N/m]", "mass [kg]", "`m g / (4 ke)` [mm]", "SolverSAP [mm]", "SolverMuJoCo [mm]"], rows)
+
+
+def frictions() -> str:
+    """Which friction two different shapes have: found from how a cube slides down a steep slope."""
+    rows, tilt = [], 0.9
+    for mu in ((0.5, 0.5), (0.2, 0.8), (0.8, 0.2)):
+        model = cube(1.0, 1.0e4, mu=mu, tilt=tilt)
+        cells = [f"{mu[0]:g}, {mu[1]:g}"]
+        for name, options in (("sap", {}), ("sap", {"material_rule": "drake"}), ("mujoco", {})):
+            early, late = (
+                float(run(model, solver_of(name, model, **options), t).body_qd.numpy()[0, 0]) for t in (0.1, 0.35)
+            )
+            found = (G * math.sin(tilt) - (late - early) / 0.25) / (G * math.cos(tilt))
+            cells.append(f"{found:.3f}")
+        rows.append(cells)
+    head = ["`mu` of cube, ground", "SolverSAP", '`material_rule="drake"`', "SolverMuJoCo"]
+    return table(head, rows)
+
+
+def creeps() -> str:
+    """How fast a cube that sticks on a slope of 0.3 rad moves."""
+    cases = (
+        ("SolverSAP", "sap", {}),
+        ("SolverMuJoCo", "mujoco", {}),
+        ('SolverMuJoCo, `cone="elliptic"`', "mujoco", {"cone": "elliptic"}),
+        ('SolverMuJoCo, `cone="elliptic"`, `impratio=100`', "mujoco", {"cone": "elliptic", "impratio": 100.0}),
+    )
+    rows = []
+    for label, name, options in cases:
+        model = cube(1.0, 1.0e4, mu=(0.8, 0.8), tilt=0.3)
+        a, b = (float(run(model, solver_of(name, model, **options), t).body_q.numpy()[0, 0]) for t in (2.0, 3.0))
+        rows.append([label, f"{1e6 * (b - a):.3g}"])
+    return table(["solver", "creep [um/s]"], rows)
+
+
+TABLES = {f.__name__: f for f in (depths, frictions, creeps)}
+
+if __name__ == "__main__":
+    wp.config.log_level = wp.LOG_WARNING
+    write_tables(PAGE, TABLES, sys.argv[1:])
