@@ -3,11 +3,11 @@
 import warp as wp
 
 from .boundary.contacts import RIGID, ContactLaw
+from .constraints.axis_laws import JointInput
 from .constraints.clamped_linear import FOUR_PI_SQUARED, regularization
 from .constraints.couplers import build_coupling, mark_coupling
-from .constraints.drives import Targets
 from .constraints.hunt_crossley import NormalLaw
-from .constraints.joint_rows import JointLaw, link_rows
+from .constraints.joint_rows import link_rows
 from .minimizer.inner_loops import row_times
 from .minimizer.lanes import sync
 from .minimizer.objective import contact_velocity
@@ -39,9 +39,7 @@ def gather_rows(
     m: Motion,
     rows: RowPool,
     problem: Problem,
-    law: JointLaw,
-    targets: Targets,
-    joint_q: wp.array[wp.float32],
+    step: JointInput,
     g: int,
     dt: wp.float64,
 ):
@@ -52,7 +50,7 @@ def gather_rows(
         problem.tree_start[t] = UNTOUCHED
         before = at
         for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
-            at = link_rows(tree, joints, m, rows, law, targets, joint_q, link, at, dt)
+            at = link_rows(tree, joints, m, rows, step, link, at, dt)
         if at > before:
             problem.tree_start[t] = 0
     rows.count[g] = at - start
@@ -282,10 +280,8 @@ def couple_trees(pool: ContactPool, problem: Problem, slot: int, base: int):
 class StepInput:
     """What the rows of this step depend on besides the model and the motion."""
 
-    joint_law: JointLaw
+    joints: JointInput
     contact_law: ContactLaw
-    targets: Targets
-    joint_q: wp.array[wp.float32]
     dt: wp.float64
 
 
@@ -296,7 +292,7 @@ def number_problem(
     """Serial part: gather rows, find the touched trees and number their unknowns."""
     start = pools.contacts.group_start[g]
     count = pools.contacts.group_count[g]
-    gather_rows(tree, joints, m, pools.rows, problem, step.joint_law, step.targets, step.joint_q, g, step.dt)
+    gather_rows(tree, joints, m, pools.rows, problem, step.joints, g, step.dt)
     for i in range(count):
         mark_tree(tree, problem, pools.contacts.link_a[start + i])
         mark_tree(tree, problem, pools.contacts.link_b[start + i])
@@ -333,7 +329,7 @@ def assemble_problem(
             pools.contacts.n0[slot] = pools.contacts.n0[pools.contacts.spin_of[slot]]
             pools.contacts.slip_scale[slot] = step.contact_law.stiction_tolerance
     for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
-        build_coupling(tree, joints, table, m, pools.couplers, problem, c, step.joint_q, step.joint_law.beta, step.dt)
+        build_coupling(tree, joints, table, m, pools.couplers, problem, c, step.joints, step.dt)
     for i in range(lane, problem.count[g], wp.block_dim()):
         start_from_v0(m, problem, base, i)
 

@@ -33,6 +33,7 @@ from newton_sap.reference_convex import (
     similar,
     spin_friction,
 )
+from newton_sap.reference_couplings import couplers, measured
 from newton_sap.reference_multibody import (
     BALL,
     Multibody,
@@ -106,6 +107,8 @@ class ReferenceResult:
     the body of shape 1."""
     rows: list[dict[str, Any]]
     """Per scalar row: ``kind``, ``dof``, ``sign``, ``v_hat``, ``R``, ``lo``, ``hi``, ``gamma``."""
+    couplers: list[dict[str, Any]]
+    """Per row of a loop joint: ``kind``, ``joint``, ``axis``, ``J``, ``bias``, ``v_hat``, ``R``, ``lo``, ``hi``, ``gamma``."""
     joint_q: np.ndarray
     joint_qd: np.ndarray
     body_q: np.ndarray
@@ -128,7 +131,7 @@ class ReferenceSolver(Multibody):
     """The SAP solver in dense float64 NumPy; takes the presets and options of :class:`newton_sap.SolverSAP`.
 
     Args:
-        model: A Newton model without loop joints; read again at every step.
+        model: A Newton model; read again at every step. Equality constraints, mimic and distance joints do not act.
         preset: Name of a preset, or None.
         **options: Fields of :class:`newton_sap.config.SAPOptions`.
     """
@@ -156,15 +159,18 @@ class ReferenceSolver(Multibody):
         rows += self.limit_rows(m, A, v0, v_star, dt, driven)
         rows += self.velocity_rows(m, A) + self.friction_rows(m, A, dt)
         touching = [] if contacts is None else self.contact_rows(m, kin, A, v0, contacts, dt)
+        ties = couplers(self, m, kin, A, v0, v_star, dt)
         v = v_star.copy()
         solutions = []
-        for problem in self.problems(m, A, v_star, touching, rows):
+        for problem in self.problems(m, A, v_star, touching + ties, rows):
             solutions.append((problem, minimize(problem, v0[problem.dofs].copy(), self.options)))
             v[problem.dofs] = solutions[-1][1].v
 
         q_new = self.integrate(m, v0, v, dt)
         qd_new = self.to_public(m, q_new, v)
         after = self.kinematics(m, q_new, v)
+        for j, (q, qd) in measured(m, after, v).items():
+            q_new[m.coords(j)], qd_new[m.qd_start[j] : m.qd_start[j + 1]] = q, qd
         stats = [s for _, s in solutions] or [Solution(v, 0, [0.0], 0.0, 0.0, True)]
         worst = max(stats, key=lambda s: s.residual / (s.scale or 1.0))
         length = max(len(s.costs) for s in stats)
@@ -176,6 +182,7 @@ class ReferenceSolver(Multibody):
             A=A,
             gamma=[_describe_contact(c, v) for c in touching if isinstance(c, Contact)],
             spins=[_describe_spin(c, v) for c in touching if isinstance(c, Spin)],
+            couplers=[{**vars(tie), "gamma": float(tie.law(tie.J @ v + tie.bias)[1][0])} for tie in ties],
             rows=[{**vars(row), "gamma": row.law(row.sign * v[row.dof])[1]} for row in rows],
             joint_q=q_new,
             joint_qd=qd_new,
@@ -385,7 +392,7 @@ class ReferenceSolver(Multibody):
         Trees that no row and no contact touches appear in none.
         """
         tree = m.root[m.joint_of_dof] if m.dofs else np.zeros(0, int)
-        world = {int(t): int(m.body_world[m.child[t]]) for t in set(tree)}
+        world = {int(t): int(m.body_world[m.child[t]]) for t in set(tree) - {-1}}
         terms = [(np.flatnonzero(np.any(c.J != 0.0, axis=0)), c) for c in contacts] + [([row.dof], row) for row in rows]
         merged = {w: w for w in world.values()}
         for dofs, _ in terms:

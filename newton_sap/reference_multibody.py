@@ -164,20 +164,23 @@ class Snapshot:
         self.bodies, self.dofs = len(self.mass), len(self.qd)
         if np.any(self.type > D6):
             raise NotImplementedError("ROD joints are not simulated")
-        if len(set(self.child)) != len(self.child):
-            raise NotImplementedError("loop joints are not part of the reference")
-
-        owner = {int(child): j for j, child in enumerate(self.child)}
+        self.enabled, articulation = read(model, "joint_enabled", bool), read(model, "joint_articulation", int)
+        owner: dict[int, int] = {}  # joints of articulations claim their bodies first
+        for j in sorted(range(len(self.type)), key=lambda j: (articulation[j] < 0, j)):
+            if articulation[j] >= 0 or self.parent[j] < 0:
+                owner.setdefault(int(self.child[j]), j)
+        self.loop = ~np.isin(np.arange(len(self.type)), list(owner.values()))
         self.order: list[int] = []  # parents before children, whatever the order in the model
-        self.root = np.full(len(self.type), -1)  # root joint of each joint's tree
-        for j in range(len(self.type)):
-            chain = [j]
+        self.root = np.full(len(self.type), -1)  # root joint of each joint's tree; -1 for loop joints
+        for j in np.flatnonzero(~self.loop):
+            chain = [int(j)]
             while self.parent[chain[-1]] >= 0 and int(self.parent[chain[-1]]) in owner:
                 chain.append(owner[int(self.parent[chain[-1]])])
             self.root[chain] = chain[-1]
             self.order += [i for i in reversed(chain) if i not in self.order]
         kinematic = (read(model, "body_flags", int)[self.child] & KINEMATIC) != 0 if len(self.child) else []
-        self.prescribed_joint = np.logical_and(kinematic, self.parent < 0)
+        # A loop joint has no motion of its own: its dofs are no unknowns.
+        self.prescribed_joint = np.logical_and(kinematic, self.parent < 0) | self.loop
         self.joint_of_dof = np.repeat(np.arange(len(self.type)), np.diff(self.qd_start))
         self.unknown = ~self.prescribed_joint[self.joint_of_dof] if self.dofs else np.zeros(0, bool)
         # Per-dof public arrays are (linear, angular) on free joints, sap order is (angular, linear).
@@ -187,8 +190,8 @@ class Snapshot:
             self.public_dof[i : i + 6] = i + np.array([3, 4, 5, 0, 1, 2])
 
     def is_free(self):
-        """Mask of the joints with six dofs, free and distance alike."""
-        return (self.type == FREE) | (self.type == DISTANCE)
+        """Mask of the tree joints with six dofs, free and distance alike."""
+        return ((self.type == FREE) | (self.type == DISTANCE)) & ~self.loop
 
     def coords(self, j):
         """Slice of a joint's coordinates."""

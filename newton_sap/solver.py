@@ -286,10 +286,11 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
     def _assemble(self, frame: Frame) -> None:
         """Rows, unknowns, contact Jacobians and regularisation of every group."""
         step = StepInput()
-        step.joint_law = self._joint_law
+        step.joints.law = self._joint_law
+        step.joints.targets = frame.targets
+        step.joints.joint_q = frame.state_in.joint_q
+        step.joints.joint_f = frame.efforts.joint_f
         step.contact_law = self._contact_law
-        step.targets = frame.targets
-        step.joint_q = frame.state_in.joint_q
         step.dt = frame.dt
         inputs = [self.tree, self.joints, self.bodies, self.couplings, self.motion, self.pools, self.problem, step]
         self._launch_groups(assemble_problem, inputs)
@@ -301,7 +302,7 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
 
     def _integrate(self, frame: Frame) -> None:
         """Coordinates at the end of the step, and the velocity in the caller's order."""
-        if self.topology.loop_joints and frame.state_out is not frame.state_in:  # theirs pass through
+        if self.topology.loop_joints and frame.state_out is not frame.state_in:  # theirs are measured from these
             wp.copy(frame.state_out.joint_q, frame.state_in.joint_q)
             wp.copy(frame.state_out.joint_qd, frame.state_in.joint_qd)
         inputs = [self.tree, self.joints, self.bodies, self.motion, frame.orders]
@@ -320,6 +321,9 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
         orders.reference_is_com = frame.orders.reference_is_com
         inputs = [self.tree, self.joints, self.bodies, self.arrived, orders, *_joint_state(after), *bodies_after]
         self._launch(output.publish_bodies, self.topology.tree_count, inputs)
+        if self.topology.loop_joints:
+            inputs = [self.tree, self.joints, self.couplings, self.arrived, *_joint_state(after)]
+            self._launch(output.publish_loop_joints, self.couplings.kind.shape[0], inputs)
 
     def _move_particles(self, frame: Frame) -> None:
         """Particles fly freely, by Newton's own integrator: gravity and applied forces, no contact."""

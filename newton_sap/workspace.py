@@ -213,6 +213,7 @@ class CouplingTable:
     linear_axes: wp.array[wp.int32]  # (K,) free linear axes
     angular_axes: wp.array[wp.int32]  # (K,) free angular axes
     axis_start: wp.array[wp.int32]  # (K,) the first axis in Newton's joint_axis
+    axis: wp.array[wp.int32]  # (K,) which of the joint's free axes the rows act along, linear ones first
     coordinates: wp.array[wp.int32]  # (K,) coupled coordinates
     dof_a: wp.array[wp.int32]  # (K,) first dof that follows
     dof_b: wp.array[wp.int32]  # (K,) first dof it follows, or -1

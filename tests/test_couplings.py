@@ -6,6 +6,7 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
+from loop_scenes import MAKERS, PLACES, joined, start_like
 from newton.solvers import mujoco
 from rig import IDENTITY, G, Rig, link, put, weightless
 from scipy.spatial.transform import Rotation
@@ -181,64 +182,6 @@ def test_distance_joint_between_two_bodies():
 
 
 # Loop-closing joints against the same joint in the tree
-
-FRAME_A = wp.transform(wp.vec3(0.2, 0.1, -0.1), wp.quat_rpy(0.3, -0.4, 0.2))
-FRAME_B = wp.transform(wp.vec3(-0.1, 0.05, 0.2), wp.quat_rpy(-0.2, 0.5, 0.1))
-MAKERS = {
-    "fixed": lambda b, p, c, **k: b.add_joint_fixed(p, c, **k),
-    "revolute": lambda b, p, c, **k: b.add_joint_revolute(p, c, axis=(0.0, 0.6, 0.8), **k),
-    "prismatic": lambda b, p, c, **k: b.add_joint_prismatic(p, c, axis=(0.0, 0.6, 0.8), **k),
-    "ball": lambda b, p, c, **k: b.add_joint_ball(p, c, **k),
-    "universal": lambda b, p, c, **k: b.add_joint_d6(p, c, angular_axes=[Axis(axis=X), Axis(axis=Y)], **k),
-    "cylindrical": lambda b, p, c, **k: b.add_joint_d6(
-        p, c, linear_axes=[Axis(axis=Z)], angular_axes=[Axis(axis=Z)], **k
-    ),
-    "planar": lambda b, p, c, **k: b.add_joint_d6(
-        p, c, linear_axes=[Axis(axis=X), Axis(axis=Y)], angular_axes=[Axis(axis=Z)], **k
-    ),
-}
-PLACES = ("world", "two_articulations", "one_articulation")
-
-
-def joined(kind, place, loop):
-    """Bodies A and B (and a hinged M) joined by a joint that is in the tree, or closes a loop instead."""
-    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
-    frames = dict(parent_xform=FRAME_A, child_xform=FRAME_B)
-    bodies = [link(builder, 1.0 + 0.5 * i, (0.02, 0.03, 0.04), com=wp.vec3(0.02, 0.0, -0.03)) for i in range(3)]
-    a, b, m = bodies if place != "world" else (-1, bodies[0], bodies[1])
-    trunk = [] if place == "world" else [builder.add_joint_free(a)]
-    hinge = builder.add_joint_revolute(
-        a, m, axis=X, parent_xform=wp.transform((0, 0.3, 0), wp.quat_identity()), damping=0.1
-    )
-    if not loop:
-        base = [builder.add_joint_fixed(-1, bodies[2])] if place == "world" else []
-        builder.add_articulation([*trunk, hinge, *base, MAKERS[kind](builder, a, b, **frames)])
-        return builder.finalize()
-    if place == "two_articulations":
-        builder.add_articulation([*trunk, hinge])
-        builder.add_articulation([builder.add_joint_free(b)])
-    else:
-        axes = [Axis(axis=e) for e in (X, Y, Z)]
-        base = [] if place == "one_articulation" else [builder.add_joint_fixed(-1, bodies[2])]
-        carrier = m if place == "one_articulation" else bodies[2]
-        free = builder.add_joint_d6(carrier, b, linear_axes=axes, angular_axes=axes)
-        builder.add_articulation([*trunk, hinge, *base, free])
-    MAKERS[kind](builder, a, b, **frames)
-    return builder.finalize()
-
-
-def start_like(rig, other):
-    """Give a rig the body poses and velocities of another, whatever its coordinates."""
-    rig.state.body_q.assign(other.state.body_q)
-    newton.eval_ik(rig.model, rig.state, rig.state.joint_q, rig.state.joint_qd)
-    columns = []
-    for unit in np.eye(rig.model.joint_dof_count):  # body velocities are linear in the joint velocities
-        put(rig.state.joint_qd, unit)
-        newton.eval_fk(rig.model, rig.state.joint_q, rig.state.joint_qd, rig.state)
-        columns.append(rig.body_qd.ravel())
-    columns = np.array(columns).reshape(rig.model.joint_dof_count, -1)
-    put(rig.state.joint_qd, np.linalg.lstsq(columns.T, other.body_qd.ravel(), rcond=None)[0])
-    newton.eval_fk(rig.model, rig.state.joint_q, rig.state.joint_qd, rig.state)
 
 
 @pytest.mark.parametrize("place", PLACES)

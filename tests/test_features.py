@@ -38,25 +38,6 @@ def test_page_is_up_to_date():
     assert (ROOT / "docs" / "features.md").read_text(encoding="utf-8") == page()
 
 
-@pytest.mark.parametrize(
-    "joint",
-    [
-        {"limit_lower": -1.0, "limit_upper": 1.0},
-        {"target_ke": 10.0, "target_kd": 1.0, "actuator_mode": newton.JointTargetMode.POSITION},
-    ],
-    ids=["limits", "drive"],
-)
-def test_loop_joints_with_limits_or_drives_are_refused(joint):
-    """A loop-closing joint with limits or a drive is named at construction."""
-    builder = weightless()
-    bodies = [link(builder), link(builder)]
-    for body in bodies:
-        builder.add_articulation([builder.add_joint_free(body)])
-    builder.add_joint_revolute(*bodies, axis=newton.Axis.X, label="closing", **joint)
-    with pytest.raises(NotImplementedError, match="closing.*closes a loop"):
-        Rig(builder, 0.01)
-
-
 def test_tendons_are_refused():
     """A model with tendons is named at construction."""
     builder = weightless()

@@ -7,8 +7,8 @@ from functools import cache
 import newton
 import warp as wp
 
+from ..constraints.axis_laws import JointLaw
 from ..constraints.drives import Targets
-from ..constraints.joint_rows import JointLaw
 from ..minimizer.line_search import Tolerances
 from ..multibody.free_motion import Efforts
 from ..workspace import Bodies, Joints, Shapes
@@ -107,6 +107,7 @@ def joint_law(options) -> JointLaw:
     law.sigma = options.friction_regularization
     law.ahead = int(options.dissipation_ahead_of_touch)
     law.explicit_drives = int(options.drive_integration == "explicit")
+    law.explicit_springs = int(options.spring_integration == "explicit")
     return law
 
 

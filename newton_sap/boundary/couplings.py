@@ -8,7 +8,16 @@ import newton
 import numpy as np
 import warp as wp
 
-from ..constraints.couplers import BODIES, COORDINATES, DISTANCE_RANGE, EQUALITY_ROW, MIMIC_JOINT, MIMIC_ROW
+from ..constraints.couplers import (
+    BODIES,
+    COORDINATES,
+    DISTANCE_RANGE,
+    EQUALITY_ROW,
+    LOOP_FORCES,
+    LOOP_LAWS,
+    MIMIC_JOINT,
+    MIMIC_ROW,
+)
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
 from .topology import Topology, body_name, joint_name
 
@@ -33,6 +42,7 @@ class Coupling:
     linear_axes: int = 0
     angular_axes: int = 0
     axis_start: int = 0
+    axis: int = 0
     coordinates: int = 0
     dof_a: int = -1
     dof_b: int = -1
@@ -42,9 +52,10 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
     """Return the table of all couplings and the pool of their rows.
 
     Raises:
-        NotImplementedError: A loop joint with limits or a drive, or an equality constraint that is not simulated.
+        NotImplementedError: An equality constraint that is not simulated, or a tie to a body that no joint moves.
+        ValueError: A loop joint whose linear axes are not independent.
     """
-    entries = [_loop(model, topology, j) for j in loop_joints]
+    entries = [entry for j in loop_joints for entry in _loop(model, topology, j)]
     entries += _distances(model, topology)
     entries += _mimics(model, topology)
     entries += _equalities(model, topology)
@@ -106,41 +117,34 @@ def _require_links(model, topology, what: str, *bodies) -> None:
             )
 
 
-def _loop(model, topology, j: int) -> Coupling | None:
-    """A joint that closes a loop: the rows its axes leave over."""
+def _loop(model, topology, j: int) -> list[Coupling]:
+    """A joint that closes a loop: the rows its axes leave over, and what acts along each axis."""
     kind = newton.JointType(int(model.joint_type.numpy()[j]))
     a, b = int(model.joint_parent.numpy()[j]), int(model.joint_child.numpy()[j])
     _require_links(model, topology, joint_name(model, j), a, b)
     group = _group_of_bodies(topology, a, b)
-    start, end = (int(x) for x in model.joint_qd_start.numpy()[j : j + 2])
+    start = int(model.joint_qd_start.numpy()[j])
     if kind == newton.JointType.FREE or group is None:
-        return None
+        return []
+    where = dict(group=group, joint=j, body_a=a, body_b=b, axis_start=start)
     if kind == newton.JointType.DISTANCE:
-        return Coupling(DISTANCE_RANGE, group, joint=j, body_a=a, body_b=b, axis_start=start)
-    lower, upper = model.joint_limit_lower.numpy()[start:end], model.joint_limit_upper.numpy()[start:end]
-    if (np.abs(lower) < 1e9).any() or (np.abs(upper) < 1e9).any():
-        raise NotImplementedError(
-            f"{joint_name(model, j)} closes a loop and has limits, which SolverSAP enforces on tree joints only; "
-            "put the limits on another joint of the loop, or cut the loop there"
-        )
-    driven = np.isin(model.joint_target_mode.numpy()[start:end], _DRIVING)
-    gains = model.joint_target_ke.numpy()[start:end] + model.joint_target_kd.numpy()[start:end]
-    if (driven & (gains > 0)).any():
-        raise NotImplementedError(
-            f"{joint_name(model, j)} closes a loop and has a drive, which SolverSAP applies to tree joints only; "
-            "drive another joint of the loop, or cut the loop there"
-        )
+        return [Coupling(DISTANCE_RANGE, **where)]
     linear, angular = (int(x) for x in model.joint_dof_dim.numpy()[j])
     if kind == newton.JointType.BALL:
         linear, angular = 0, 3
-    return Coupling(
-        BODIES, group, joint=j, body_a=a, body_b=b, linear_axes=linear, angular_axes=angular, axis_start=start
-    )
+    _require_independent(model, j, start, linear)
+    where |= dict(linear_axes=linear, angular_axes=angular)
+    along = [Coupling(act, axis=i, **where) for i in range(linear + angular) for act in (LOOP_LAWS, LOOP_FORCES)]
+    return [Coupling(BODIES, **where), *along]
 
 
-_DRIVING = [
-    int(newton.JointTargetMode.POSITION), int(newton.JointTargetMode.VELOCITY), int(newton.JointTargetMode.POSITION_VELOCITY)
-]  # fmt: skip
+def _require_independent(model, j: int, start: int, linear: int) -> None:
+    """Refuse linear axes of a loop joint that lie in one line or plane: their coordinates would not be unique."""
+    axes = model.joint_axis.numpy()[start : start + linear].astype(float)
+    if linear > 1 and np.linalg.svd(axes, compute_uv=False).min() < 1.0e-2:
+        raise ValueError(
+            f"the linear axes of {joint_name(model, j)} are nearly dependent; give a loop joint independent axes"
+        )
 
 
 def _distances(model, topology) -> list[Coupling | None]:

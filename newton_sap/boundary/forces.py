@@ -4,7 +4,7 @@ import newton
 import warp as wp
 
 from ..constraints.drives import Targets, explicit_effort, read_drive
-from ..constraints.joint_rows import JointLaw, drive_acts
+from ..constraints.axis_laws import JointLaw, drive_acts
 from ..multibody.joints import is_free
 from ..multibody.spatial import angular, linear
 from ..workspace import Bodies, ContactPool, Joints, Motion, Problem, RowPool, Shapes, Tree

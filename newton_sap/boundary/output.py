@@ -2,9 +2,11 @@
 
 import warp as wp
 
-from ..constraints.couplers import COORDINATES, ROWS
+from ..constraints.coupler_pool import anchor_of
+from ..constraints.couplers import COORDINATES, LOOP_LAWS, ROWS
+from ..constraints.loop_axes import loop_axis
 from ..multibody.free_motion import Efforts
-from ..multibody.joints import is_free
+from ..multibody.joints import BALL, is_free
 from ..multibody.kinematics import place_link
 from ..multibody.spatial import angular, inertia_about_origin, inertia_times, linear, to_mat33d, velocity_at, wrench_at
 from ..workspace import Bodies, ContactPool, CouplerPool, CouplingTable, Joints, Motion, Pools, Tree
@@ -33,6 +35,44 @@ def publish_bodies(
         v_C = velocity_at(frame.velocity, arrived.com[link])
         body_q[body] = wp.transform(wp.vec3(frame.position), wp.quat(frame.rotation))
         body_qd[body] = wp.spatial_vector(wp.vec3(v_C), wp.vec3(angular(frame.velocity)))
+
+
+@wp.func
+def velocity_of(m: Motion, link: int):
+    """Spatial velocity of a link, or of the world."""
+    V = wp.spatial_vectord()
+    if link >= 0:
+        V = m.velocity[link]
+    return V
+
+
+@wp.kernel
+def publish_loop_joints(
+    tree: Tree,
+    joints: Joints,
+    table: CouplingTable,
+    arrived: Motion,
+    joint_q: wp.array[wp.float32],
+    joint_qd: wp.array[wp.float32],
+):
+    """Coordinates and rates of loop joints at the new poses; each angle keeps to its turn."""
+    c = wp.tid()
+    if table.kind[c] != LOOP_LAWS:
+        return
+    joint = table.joint[c]
+    i = table.axis[c]
+    a = anchor_of(tree, arrived, table.body_a[c], joints.X_p[joint])
+    b = anchor_of(tree, arrived, table.body_b[c], joints.X_c[joint])
+    at = loop_axis(joints, table, c, a, b, joint_q)
+    rate = wp.dot(at.F, velocity_of(arrived, b.link) - velocity_of(arrived, a.link))
+    joint_qd[joints.qd_start[joint] + i] = wp.float32(rate) * wp.float32(at.valid)
+    if joints.type[joint] == BALL:
+        if i == 0:
+            turned = wp.normalize(wp.quat_inverse(a.rotation) * b.rotation)
+            for k in range(4):
+                joint_q[joints.q_start[joint] + k] = wp.float32(turned[k])
+    else:
+        joint_q[joints.q_start[joint] + i] = wp.float32(at.q)
 
 
 @wp.kernel

@@ -54,6 +54,8 @@ def validate_topology(model, topology) -> None:
                 "give it mass (a shape with density, or mass and inertia), or the joint armature"
             )
         _require_orthogonal_axes(model, joint)
+    for joint in topology.loop_joints:
+        _require_orthogonal_axes(model, joint)
 
 
 def validate_dt(dt) -> float:

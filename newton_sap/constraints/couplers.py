@@ -1,67 +1,32 @@
 """Couplers: scalar rows across several dofs, for loop joints, equality constraints, mimic joints and distance joints.
 
-A *coupling* ties two bodies, or two joints, and owns ``ROWS`` row slots. A row between bodies is a covector ``F`` on
-the relative motion, ``vc = F . (V_B - V_A)``: acting along one line on both bodies, it conserves momentum. Every row
-obeys the clamped-linear law with the near-rigid bound as its compliance (F 2.9).
+A *coupling* ties two bodies, or two joints, and owns ``ROWS`` row slots. What holds is a row with the near-rigid bound
+as its compliance (F 2.9); what acts along the free axes of a loop joint is in ``loop_axes``, the limits of ball joints
+in ``swing_twist``.
 """
 
 import warp as wp
 
-from ..multibody.paths import shared_path
-from ..multibody.spatial import motion, rotation_vector, to_quatd, to_vec3d
-from ..workspace import (
-    COUPLER_ROWS,
-    CouplerPool,
-    CouplingTable,
-    Joints,
-    Motion,
-    Problem,
-    Tree,
-)
+from ..multibody.spatial import motion, rotation_vector, to_vec3d
+from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
+from .axis_laws import UNBOUNDED, JointInput
 from .clamped_linear import FOUR_PI_SQUARED
+from .coupler_pool import ROWS, Anchor, add_motion, add_term, anchor_of, couple_row, open_row
+from .loop_axes import force_rows, law_rows
 
 wp.set_module_options({"enable_backward": False})
-
-ROWS = wp.constant(COUPLER_ROWS)
-UNBOUNDED = wp.constant(wp.float64(1.0e300))
 
 # What a coupling ties; ``boundary.couplings`` enters them.
 BODIES = wp.constant(0)  # frames on two bodies, free along a joint's axes
 DISTANCE_RANGE = wp.constant(1)  # anchors on two bodies, between a minimum and a maximum distance
 COORDINATES = wp.constant(2)  # one coordinate as a polynomial of another
-
+LOOP_LAWS = wp.constant(3)  # limits, drive and dry friction of one free axis of a loop joint
+LOOP_FORCES = wp.constant(4)  # its spring, damper, armature and effort
 
 # Where the coefficients of a coordinate coupling live.
 EQUALITY_ROW = wp.constant(0)
 MIMIC_JOINT = wp.constant(1)
 MIMIC_ROW = wp.constant(2)
-
-
-@wp.struct
-class Anchor:
-    """One side of a coupling between bodies."""
-
-    link: int  # -1 for the world or a body no joint moves
-    moves: int  # 1 if some unknown moves it
-    position: wp.vec3d
-    rotation: wp.quatd
-
-
-@wp.func
-def anchor_of(tree: Tree, m: Motion, body: int, local: wp.transform):
-    """A frame fixed on a body, or in the world."""
-    anchor = Anchor()
-    anchor.link = -1
-    anchor.position = to_vec3d(wp.transform_get_translation(local))
-    anchor.rotation = to_quatd(wp.transform_get_rotation(local))
-    if body >= 0:
-        link = tree.body_link[body]
-        anchor.link = link
-        anchor.position = m.position[link] + wp.quat_rotate(m.rotation[link], anchor.position)
-        anchor.rotation = m.rotation[link] * anchor.rotation
-        if tree.path_start[link + 1] - tree.path_start[link] > m.locked[tree.link_tree[link]]:
-            anchor.moves = 1
-    return anchor
 
 
 @wp.func
@@ -106,43 +71,6 @@ def coefficient(table: CouplingTable, c: int, k: int):
 
 
 @wp.func
-def open_row(pool: CouplerPool, row: int):
-    """Empty a row."""
-    pool.support[row] = 0
-    pool.bias[row] = wp.float64(0.0)
-
-
-@wp.func
-def add_term(tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: int, dof: int, J: wp.float64):
-    """Add one dof to a row; what a prescribed dof does is known."""
-    t = tree.link_tree[tree.dof_link[dof]]
-    local = dof - tree.tree_dof_start[t] - m.locked[t]
-    if local < 0:
-        pool.bias[row] = pool.bias[row] + J * m.v0[dof]
-    else:
-        slot = row * pool.stride + pool.support[row]
-        pool.unknown[slot] = problem.tree_start[t] + local
-        pool.J[slot] = J
-        pool.support[row] = pool.support[row] + 1
-
-
-@wp.func
-def add_motion(
-    tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: int, a: int, b: int, F: wp.spatial_vectord
-):
-    """Terms of F . (V_B - V_A); dofs that carry both bodies cancel."""
-    shared = shared_path(tree, a, b)
-    if b >= 0:
-        for p in range(tree.path_start[b] + shared, tree.path_start[b + 1]):
-            dof = tree.path_dof[p]
-            add_term(tree, m, pool, problem, row, dof, wp.dot(F, m.column[dof]))
-    if a >= 0:
-        for p in range(tree.path_start[a] + shared, tree.path_start[a + 1]):
-            dof = tree.path_dof[p]
-            add_term(tree, m, pool, problem, row, dof, -wp.dot(F, m.column[dof]))
-
-
-@wp.func
 def close_row(
     pool: CouplerPool,
     problem: Problem,
@@ -155,18 +83,9 @@ def close_row(
     dt: wp.float64,
 ):
     """Near-rigid compliance R = beta^2 w / 4 pi^2 and the velocity v_hat = -gap / (dt + tau)."""
-    w = wp.float64(0.0)
-    leftmost = int(1 << 30)
-    for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
-        u = base + pool.unknown[s]
-        scaled = pool.J[s] * problem.scale[u]
-        w += scaled * scaled
-        leftmost = wp.min(leftmost, problem.block[u])
+    w = couple_row(pool, problem, row, base)
     if w <= wp.float64(0.0):
-        pool.support[row] = 0
         return
-    for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
-        wp.atomic_min(problem.first, base + pool.unknown[s], leftmost)
     pool.R[row] = beta * beta * w / FOUR_PI_SQUARED
     pool.v_hat[row] = -gap / (dt + tau)
     pool.lower[row] = lower
@@ -379,15 +298,20 @@ def build_coupling(
     pool: CouplerPool,
     problem: Problem,
     c: int,
-    joint_q: wp.array[wp.float32],
-    beta: wp.float64,
+    step: JointInput,
     dt: wp.float64,
 ):
     """Fill the row slots of one coupling; unused ones are empty."""
     row = int(ROWS * c)
+    beta = step.law.beta
+    kind = table.kind[c]
     if is_enabled(table, c):
-        if table.kind[c] == COORDINATES:
-            row = coordinate_rows(tree, joints, table, m, pool, problem, c, row, joint_q, beta, dt)
+        if kind == COORDINATES:
+            row = coordinate_rows(tree, joints, table, m, pool, problem, c, row, step.joint_q, beta, dt)
+        elif kind == LOOP_LAWS:
+            row = law_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
+        elif kind == LOOP_FORCES:
+            row = force_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
         else:
             frame_a = table.frame_a[c]
             frame_b = table.frame_b[c]
@@ -396,7 +320,7 @@ def build_coupling(
                 frame_b = joints.X_c[table.joint[c]]
             a = anchor_of(tree, m, table.body_a[c], frame_a)
             b = anchor_of(tree, m, table.body_b[c], frame_b)
-            if table.kind[c] == DISTANCE_RANGE:
+            if kind == DISTANCE_RANGE:
                 row = distance_rows(tree, joints, table, m, pool, problem, c, row, a, b, beta, dt)
             else:
                 row = hold_translation(tree, joints, table, m, pool, problem, c, row, a, b, beta, dt)

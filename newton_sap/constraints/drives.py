@@ -50,21 +50,35 @@ def target_error(
 
 
 @wp.func
-def read_drive(
-    tree: Tree, joints: Joints, targets: Targets, joint_q: wp.array[wp.float32], joint: int, dof: int, i: int
-):
-    """The drive of a dof, all zero where its mode is none or effort."""
+def holds_position(joints: Joints, k: int):
+    """Whether the drive of a Newton dof sees its coordinate."""
+    return joints.target_mode[k] == POSITION or joints.target_mode[k] == POSITION_VELOCITY
+
+
+@wp.func
+def drive_gains(joints: Joints, targets: Targets, k: int):
+    """The drive of a Newton dof but for its error, all zero where its mode is none or effort."""
     drive = Drive()
-    k = tree.dof_public[dof]
     mode = joints.target_mode[k]
-    if mode == POSITION or mode == POSITION_VELOCITY:
+    if holds_position(joints, k):
         drive.kp = wp.float64(joints.target_ke[k])
-        drive.error = target_error(tree, joints, targets, joint_q, joint, dof, i)
     if mode == VELOCITY or mode == POSITION_VELOCITY:
         drive.rate = wp.float64(targets.qd[k])
     if mode == POSITION or mode == VELOCITY or mode == POSITION_VELOCITY:
         drive.kd = wp.float64(joints.target_kd[k])
     drive.effort = wp.float64(joints.effort_limit[k])
+    return drive
+
+
+@wp.func
+def read_drive(
+    tree: Tree, joints: Joints, targets: Targets, joint_q: wp.array[wp.float32], joint: int, dof: int, i: int
+):
+    """The drive of a dof of a tree."""
+    k = tree.dof_public[dof]
+    drive = drive_gains(joints, targets, k)
+    if holds_position(joints, k):
+        drive.error = target_error(tree, joints, targets, joint_q, joint, dof, i)
     return drive
 
 

@@ -1,0 +1,189 @@
+"""The laws of one joint coordinate: limits, drives, dry friction, velocity limits and passive forces (F 2.6 to 2.10).
+
+Each function returns a clamped-linear row. On a dof of a tree the row acts on that dof alone (``joint_rows``), on an
+axis of a loop joint through the velocities of both bodies (``loop_axes``).
+"""
+
+import warp as wp
+
+from ..workspace import Joints
+from .clamped_linear import FOUR_PI_SQUARED, regularization
+from .drives import Drive, Targets
+
+wp.set_module_options({"enable_backward": False})
+
+NO_LIMIT = wp.constant(wp.float32(1.0e9))
+NO_VELOCITY_LIMIT = wp.constant(wp.float32(1.0e6))
+UNBOUNDED = wp.constant(wp.float64(1.0e300))
+
+
+@wp.struct
+class JointLaw:
+    """Options of the joint rows."""
+
+    beta: wp.float64  # near_rigid_joint
+    sigma: wp.float64  # friction_regularization
+    ahead: int  # dissipation_ahead_of_touch
+    explicit_drives: int  # drive_integration
+    explicit_springs: int  # spring_integration
+
+
+@wp.struct
+class JointInput:
+    """What the rows of joints depend on besides the model and the motion."""
+
+    law: JointLaw
+    targets: Targets
+    joint_q: wp.array[wp.float32]
+    joint_f: wp.array[wp.float32]  # length zero where the caller applies none
+
+
+@wp.struct
+class Axis:
+    """One coordinate as its rows see it."""
+
+    dof: int  # of the solver; -1 for an axis of a loop joint
+    newton_dof: int
+    w: wp.float64  # effective inverse mass
+    v0: wp.float64  # rate at the start of the step
+    speed: wp.float64  # max(|v0|, |v_star|)
+    driven: int
+
+
+@wp.struct
+class RowLaw:
+    """``gamma = clamp((v_hat - sign v) / R, lower, upper)`` of a coordinate's rate ``v``; nothing where it does not act."""
+
+    acts: int
+    sign: wp.float64
+    v_hat: wp.float64
+    R: wp.float64
+    lower: wp.float64
+    upper: wp.float64
+
+
+@wp.func
+def row_law(sign: wp.float64, v_hat: wp.float64, R: wp.float64, lower: wp.float64, upper: wp.float64):
+    """A row that acts."""
+    row = RowLaw()
+    row.acts = 1
+    row.sign = sign
+    row.v_hat = v_hat
+    row.R = R
+    row.lower = lower
+    row.upper = upper
+    return row
+
+
+@wp.func
+def drive_acts(drive: Drive, dt: wp.float64):
+    """Whether a drive can exert anything, NaN included; one that can is the first row of its coordinate."""
+    return not (dt * drive.kp + drive.kd <= wp.float64(0.0) or dt * drive.effort <= wp.float64(0.0))
+
+
+@wp.func
+def drive_law(law: JointLaw, axis: Axis, drive: Drive, dt: wp.float64):
+    """The drive's effort at the end of the step, with gains no stiffer than the step resolves."""
+    if not drive_acts(drive, dt):
+        return RowLaw()
+    gain = dt * drive.kp + drive.kd
+    bound = dt * drive.effort
+    # Limiting the gains keeps their ratio, hence the goal velocity.
+    R = wp.max(wp.float64(1.0) / (dt * gain), law.beta * law.beta * axis.w / FOUR_PI_SQUARED)
+    goal = (drive.kp * drive.error + drive.kd * drive.rate) / gain
+    return row_law(wp.float64(1.0), goal, R, -bound, bound)
+
+
+@wp.func
+def stop_law(
+    law: JointLaw,
+    axis: Axis,
+    k: wp.float64,
+    kd: wp.float64,
+    gap: wp.float64,
+    sign: wp.float64,
+    dt: wp.float64,
+):
+    """Keep ``gap`` from closing by the stiffness ``k`` and damping ``kd``, once the joint could reach it."""
+    if k <= wp.float64(0.0):
+        return RowLaw()
+    # A drive may move the joint farther than its free motion shows; Drake does not look for that.
+    if (axis.driven == 0 or law.ahead == 1) and gap > wp.float64(2.0) * dt * axis.speed:
+        return RowLaw()
+    tau = kd / k
+    if gap > wp.float64(0.0) and law.ahead == 0:
+        tau = wp.float64(0.0)
+    R = regularization(dt, k, tau, axis.w, law.beta)
+    return row_law(sign, -gap / (dt + tau), R, wp.float64(0.0), UNBOUNDED)
+
+
+@wp.func
+def lower_limit_law(joints: Joints, law: JointLaw, axis: Axis, q: wp.float64, dt: wp.float64):
+    """Keep a coordinate above its lower limit."""
+    bound = joints.limit_lower[axis.newton_dof]
+    # Written so that a limit that is NaN makes a row, and is counted.
+    if bound <= -NO_LIMIT:
+        return RowLaw()
+    k = wp.float64(joints.limit_ke[axis.newton_dof])
+    kd = wp.float64(joints.limit_kd[axis.newton_dof])
+    return stop_law(law, axis, k, kd, q - wp.float64(bound), wp.float64(1.0), dt)
+
+
+@wp.func
+def upper_limit_law(joints: Joints, law: JointLaw, axis: Axis, q: wp.float64, dt: wp.float64):
+    """Keep a coordinate below its upper limit."""
+    bound = joints.limit_upper[axis.newton_dof]
+    if bound >= NO_LIMIT:
+        return RowLaw()
+    k = wp.float64(joints.limit_ke[axis.newton_dof])
+    kd = wp.float64(joints.limit_kd[axis.newton_dof])
+    return stop_law(law, axis, k, kd, wp.float64(bound) - q, wp.float64(-1.0), dt)
+
+
+@wp.func
+def friction_law(joints: Joints, law: JointLaw, axis: Axis, dt: wp.float64):
+    """Dry friction: hold the joint with at most +-friction."""
+    bound = dt * wp.float64(joints.friction[axis.newton_dof])
+    if bound <= wp.float64(0.0):
+        return RowLaw()
+    return row_law(wp.float64(1.0), wp.float64(0.0), law.sigma * axis.w, -bound, bound)
+
+
+@wp.func
+def velocity_limit_law(joints: Joints, law: JointLaw, axis: Axis, sign: wp.float64):
+    """|v| <= limit in one direction."""
+    limit = joints.velocity_limit[axis.newton_dof]
+    if limit >= NO_VELOCITY_LIMIT or limit <= 0.0:
+        return RowLaw()
+    R = law.beta * law.beta * axis.w / FOUR_PI_SQUARED
+    return row_law(sign, -wp.float64(limit), R, wp.float64(0.0), UNBOUNDED)
+
+
+@wp.func
+def passive_law(joints: Joints, law: JointLaw, axis: Axis, stretch: wp.float64, dt: wp.float64):
+    """Spring and damper at the end of the step; ``stretch`` is the rest coordinate minus the present one."""
+    k = wp.float64(joints.stiffness[axis.newton_dof])
+    if law.explicit_springs == 1:
+        k = wp.float64(0.0)
+    gain = dt * k + wp.float64(joints.damping[axis.newton_dof])
+    if gain <= wp.float64(0.0):
+        return RowLaw()
+    R = wp.max(wp.float64(1.0) / (dt * gain), law.beta * law.beta * axis.w / FOUR_PI_SQUARED)
+    return row_law(wp.float64(1.0), k * stretch / gain, R, -UNBOUNDED, UNBOUNDED)
+
+
+@wp.func
+def effort_law(effort: wp.float64, axis: Axis, dt: wp.float64):
+    """A given effort [N or N m]: both bounds are its impulse."""
+    if effort == wp.float64(0.0):
+        return RowLaw()
+    return row_law(wp.float64(1.0), wp.float64(0.0), axis.w, dt * effort, dt * effort)
+
+
+@wp.func
+def armature_law(joints: Joints, axis: Axis, keeps: wp.float64):
+    """Inertia of a coordinate itself, which would keep a certain rate: the impulse ``armature (keeps - v)``."""
+    inertia = wp.float64(joints.armature[axis.newton_dof])
+    if inertia <= wp.float64(0.0):
+        return RowLaw()
+    return row_law(wp.float64(1.0), keeps, wp.float64(1.0) / inertia, -UNBOUNDED, UNBOUNDED)

@@ -1,0 +1,146 @@
+"""Rows across several dofs: how one is opened, gathers its terms and becomes part of the problem.
+
+A row between bodies is a covector ``F`` on the relative motion, ``vc = F . (V_B - V_A)``: acting along one line on both
+bodies, it conserves momentum.
+"""
+
+import warp as wp
+
+from ..multibody.paths import shared_path
+from ..multibody.spatial import to_quatd, to_vec3d
+from ..workspace import COUPLER_ROWS, CouplerPool, Motion, Problem, Tree
+from .axis_laws import Axis, RowLaw
+
+wp.set_module_options({"enable_backward": False})
+
+ROWS = wp.constant(COUPLER_ROWS)
+
+
+@wp.struct
+class Anchor:
+    """One side of a coupling between bodies."""
+
+    link: int  # -1 for the world or a body no joint moves
+    moves: int  # 1 if some unknown moves it
+    position: wp.vec3d
+    rotation: wp.quatd
+
+
+@wp.func
+def anchor_of(tree: Tree, m: Motion, body: int, local: wp.transform):
+    """A frame fixed on a body, or in the world."""
+    anchor = Anchor()
+    anchor.link = -1
+    anchor.position = to_vec3d(wp.transform_get_translation(local))
+    anchor.rotation = to_quatd(wp.transform_get_rotation(local))
+    if body >= 0:
+        link = tree.body_link[body]
+        anchor.link = link
+        anchor.position = m.position[link] + wp.quat_rotate(m.rotation[link], anchor.position)
+        anchor.rotation = m.rotation[link] * anchor.rotation
+        if tree.path_start[link + 1] - tree.path_start[link] > m.locked[tree.link_tree[link]]:
+            anchor.moves = 1
+    return anchor
+
+
+@wp.func
+def open_row(pool: CouplerPool, row: int):
+    """Empty a row."""
+    pool.support[row] = 0
+    pool.bias[row] = wp.float64(0.0)
+
+
+@wp.func
+def add_term(tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: int, dof: int, J: wp.float64):
+    """Add one dof to a row; what a prescribed dof does is known."""
+    t = tree.link_tree[tree.dof_link[dof]]
+    local = dof - tree.tree_dof_start[t] - m.locked[t]
+    if local < 0:
+        pool.bias[row] = pool.bias[row] + J * m.v0[dof]
+    else:
+        slot = row * pool.stride + pool.support[row]
+        pool.unknown[slot] = problem.tree_start[t] + local
+        pool.J[slot] = J
+        pool.support[row] = pool.support[row] + 1
+
+
+@wp.func
+def add_motion(
+    tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: int, a: int, b: int, F: wp.spatial_vectord
+):
+    """Terms of F . (V_B - V_A); dofs that carry both bodies cancel."""
+    shared = shared_path(tree, a, b)
+    if b >= 0:
+        for p in range(tree.path_start[b] + shared, tree.path_start[b + 1]):
+            dof = tree.path_dof[p]
+            add_term(tree, m, pool, problem, row, dof, wp.dot(F, m.column[dof]))
+    if a >= 0:
+        for p in range(tree.path_start[a] + shared, tree.path_start[a + 1]):
+            dof = tree.path_dof[p]
+            add_term(tree, m, pool, problem, row, dof, -wp.dot(F, m.column[dof]))
+
+
+@wp.func
+def couple_row(pool: CouplerPool, problem: Problem, row: int, base: int):
+    """Widen the Hessian's skyline to what a row couples; return its effective inverse mass, 0 where nothing moves it."""
+    w = wp.float64(0.0)
+    leftmost = int(1 << 30)
+    for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
+        u = base + pool.unknown[s]
+        scaled = pool.J[s] * problem.scale[u]
+        w += scaled * scaled
+        leftmost = wp.min(leftmost, problem.block[u])
+    if w <= wp.float64(0.0):
+        pool.support[row] = 0
+        return wp.float64(0.0)
+    for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
+        wp.atomic_min(problem.first, base + pool.unknown[s], leftmost)
+    return w
+
+
+@wp.func
+def measure_axis(
+    tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: int, a: int, b: int, F: wp.spatial_vectord
+):
+    """A rate between two bodies as its laws see it; ``row`` is a free slot to work in."""
+    base = tree.group_dof_start[pool.group[row / ROWS]]
+    open_row(pool, row)
+    add_motion(tree, m, pool, problem, row, a, b, F)
+    axis = Axis()
+    axis.dof = -1
+    axis.v0 = pool.bias[row]
+    v_star = pool.bias[row]
+    for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
+        u = base + pool.unknown[s]
+        scaled = pool.J[s] * problem.scale[u]
+        axis.w += scaled * scaled
+        axis.v0 += pool.J[s] * problem.v[u]
+        v_star += pool.J[s] * problem.v_star[u]
+    axis.speed = wp.max(wp.abs(axis.v0), wp.abs(v_star))
+    return axis
+
+
+@wp.func
+def place_row(
+    tree: Tree,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    row: int,
+    a: int,
+    b: int,
+    F: wp.spatial_vectord,
+    law: RowLaw,
+):
+    """Let a law act on the rate F . (V_B - V_A); returns the next free slot."""
+    if law.acts == 0:
+        return row
+    open_row(pool, row)
+    pool.covector[row] = law.sign * F
+    add_motion(tree, m, pool, problem, row, a, b, pool.covector[row])
+    couple_row(pool, problem, row, tree.group_dof_start[pool.group[row / ROWS]])
+    pool.v_hat[row] = law.v_hat
+    pool.R[row] = law.R
+    pool.lower[row] = law.lower
+    pool.upper[row] = law.upper
+    return row + 1

@@ -1,0 +1,322 @@
+"""Couplers of the reference: what a loop joint holds and what acts along its axes (dense, float64).
+
+A loop joint between two anchors is a set of scalar rows over several dofs. Shares no formula's code with the kernels:
+coordinates come from rotation matrices, and rates from the inverse of the axes as they stand.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from newton_sap.reference_convex import clamped_linear, limit_gains, near_rigid, regularization
+from newton_sap.reference_multibody import (
+    BALL,
+    DISTANCE,
+    FREE,
+    ball_error,
+    compose,
+    quat_exp,
+    quat_inverse,
+    quat_log,
+    quat_matrix,
+    quat_mul,
+    unit,
+)
+
+NO_LIMIT = 1.0e9
+NO_VELOCITY_LIMIT = 1.0e6
+GIMBAL_LOCK = 1.0e-3
+MODES = {0: (0, 0, 0), 1: (1, 1, 0), 2: (0, 1, 1), 3: (1, 1, 1), 4: (0, 0, 0)}
+"""Target mode to: position gain counts, velocity gain counts, target velocity counts."""
+
+
+@dataclass
+class Coupler:
+    """One scalar row over several dofs; :class:`newton_sap.reference_convex.ConvexProblem` takes it like a contact."""
+
+    kind: str
+    joint: int
+    axis: int
+    J: np.ndarray
+    """Shape (1, dofs), zero for prescribed dofs."""
+    bias: np.ndarray
+    v_hat: float
+    R: float
+    lo: float
+    hi: float
+
+    def law(self, vc):
+        """Cost, impulse and slope at the row's velocity, as arrays of length one."""
+        cost, gamma, G = clamped_linear(vc[0], self.v_hat, self.R, self.lo, self.hi)
+        return cost, np.array([gamma]), np.array([[G]])
+
+
+@dataclass
+class LoopAxis:
+    """One free axis of a loop joint: its coordinate and the Jacobian of its rate over all dofs, shape (dofs,)."""
+
+    q: float
+    J: np.ndarray | None
+    """None in gimbal lock."""
+
+
+class Pair:
+    """The two anchors of a joint and the relative Jacobians of its bodies."""
+
+    def __init__(self, m, kin, j):
+        self.m, self.kin, self.j = m, kin, j
+        self.a, self.b = int(m.parent[j]), int(m.child[j])
+        self.X_a, self.X_b = (self._pose(body, X) for body, X in ((self.a, m.X_p[j]), (self.b, m.X_c[j])))
+        self.R_a, self.R_b = quat_matrix(self.X_a[1]), quat_matrix(self.X_b[1])
+        self.turned = quat_mul(quat_inverse(self.X_a[1]), self.X_b[1])
+
+    def _pose(self, body, X):
+        return X if body < 0 else compose((self.kin.origin[body], unit(self.kin.quat[body])), X)
+
+    def angular(self):
+        """Jacobian of the relative angular velocity, shape (3, dofs)."""
+        return self.kin.jacobian(self.b, self.X_b[0])[0] - self.kin.jacobian(self.a, self.X_b[0])[0]
+
+    def linear(self, point):
+        """Jacobian of the relative velocity of the material at a point, shape (3, dofs)."""
+        return self.kin.jacobian(self.b, point)[1] - self.kin.jacobian(self.a, point)[1]
+
+    def moves(self, body):
+        """Whether some unknown moves a body."""
+        return body >= 0 and bool(self.m.unknown[self.kin.path[body]].any())
+
+
+def couplers(solver, m, kin, A, v0, v_star, dt) -> list[Coupler]:
+    """Return all rows of the loop joints of a snapshot."""
+    make = RowMaker(solver, m, A, v0, v_star, dt)
+    out = []
+    for j in np.flatnonzero(m.loop):
+        if m.type[j] == DISTANCE:
+            raise NotImplementedError("distance joints that close loops are not part of the reference")
+        if m.type[j] == FREE or not m.enabled[j]:
+            continue
+        pair = Pair(m, kin, j)
+        out += [make.hold(j, J, gap) for J, gap in [*held_translation(pair), *held_rotation(pair)]]
+        for i, axis in enumerate(loop_axes(pair)):
+            out += make.along(pair, i, axis) if axis.J is not None else []
+    return [row for row in out if row.J.any()]
+
+
+def perpendicular(a):
+    """Some unit vector across a unit vector, by the rule that the solver has."""
+    e = np.array([1.0, 0.0, 0.0]) if abs(a[0]) <= 0.7 else np.array([0.0, 1.0, 0.0])
+    return unit(e - (a @ e) * a)
+
+
+def held_translation(pair):
+    """Yield ``(J, gap)`` across the free linear axes."""
+    axes = _axes(pair, slice(0, pair.m.linear_count[pair.j])) if pair.m.type[pair.j] != BALL else []
+    d, point = pair.X_b[0] - pair.X_a[0], pair.X_b[0]
+    if len(axes) == 0:
+        across = pair.R_a.T
+        if pair.moves(pair.a):
+            point = 0.5 * (pair.X_a[0] + pair.X_b[0]) if pair.moves(pair.b) else pair.X_a[0]
+    elif len(axes) == 1:
+        first = perpendicular(pair.R_a @ axes[0])
+        across = [first, np.cross(pair.R_a @ axes[0], first)]
+    else:
+        across = [unit(np.cross(pair.R_a @ axes[0], pair.R_a @ axes[1]))] if len(axes) == 2 else []
+    for e in across:
+        yield e @ pair.linear(point), e @ d
+
+
+def held_rotation(pair):
+    """Yield ``(J, gap)`` across the free angular axes."""
+    axes = _angular(pair)
+    if len(axes) == 0:
+        error = pair.R_a @ quat_log(pair.turned)
+        across = [(e, e @ error) for e in np.eye(3)]
+    elif len(axes) == 1:
+        u, v = pair.R_a @ axes[0], pair.R_b @ axes[0]
+        first = perpendicular(u)
+        across = [(e, e @ np.cross(u, v)) for e in (first, np.cross(u, first))]
+    elif len(axes) == 2:
+        u, v = pair.R_a @ axes[0], pair.R_b @ axes[1]
+        across = [(np.cross(v, u), u @ v)]
+    else:
+        across = []
+    for e, gap in across:
+        yield e @ pair.angular(), gap
+
+
+def _axes(pair, part):
+    m, start, end = pair.m, *pair.m.qd_start[pair.j : pair.j + 2]
+    return [unit(a) for a in m.axis[start:end][part]]
+
+
+def _angular(pair):
+    if pair.m.type[pair.j] == BALL:
+        return list(np.eye(3))
+    return _axes(pair, slice(pair.m.linear_count[pair.j], None))
+
+
+def loop_axes(pair) -> list[LoopAxis]:
+    """Return the free axes, linear ones first; angles are those closest to the joint's own entries of ``joint_q``."""
+    m, j = pair.m, pair.j
+    w = pair.angular()
+    if m.type[j] == BALL:
+        return [LoopAxis(q, e @ w) for q, e in zip(quat_log(pair.turned), pair.R_a.T, strict=True)]
+    out = []
+    linear = _axes(pair, slice(0, m.linear_count[j]))
+    if linear:
+        duals = np.linalg.pinv(np.array(linear).T) @ pair.R_a.T
+        J = pair.linear(pair.X_b[0])
+        out = [LoopAxis(e @ (pair.X_b[0] - pair.X_a[0]), e @ J) for e in duals]
+    angles, duals = _angles(pair, _angular(pair))
+    known = m.q[m.coords(j)][len(linear) :]
+    for i, (q, e) in enumerate(zip(angles, duals, strict=True)):
+        if len(angles) < 3 or i != 1:
+            q = q + 2.0 * math.pi * round((known[i] - q) / (2.0 * math.pi))
+        out.append(LoopAxis(q, None if e is None else e @ w))
+    return out
+
+
+def _angles(pair, axes):
+    """Return the angles of carried axes and the vectors that give their rates from the relative angular velocity."""
+    R = pair.R_a.T @ pair.R_b
+    if len(axes) == 0:
+        return [], []
+    a = axes[0]
+    if len(axes) == 1:
+        u, v = pair.R_a @ a, pair.R_b @ a
+        return [twist_about(R, a)], [(u + v) / (1.0 + u @ v)]
+    basis = np.array([a, axes[1], np.cross(a, axes[1])]).T
+    M = basis.T @ R @ basis
+    if len(axes) == 2:
+        return [math.atan2(M[2, 1], M[1, 1]), math.atan2(M[0, 2], M[0, 0])], [pair.R_a @ a, pair.R_b @ axes[1]]
+    hand = math.copysign(1.0, axes[2] @ basis[:, 2])
+    q = [math.atan2(-M[1, 2], M[2, 2]), math.asin(min(max(M[0, 2], -1.0), 1.0)), math.atan2(-M[0, 1], M[0, 0])]
+    middle = pair.R_a @ quat_matrix(quat_exp(q[0] * a)) @ axes[1]
+    columns = np.array([pair.R_a @ a, middle, pair.R_b @ axes[2]]).T
+    q[2] *= hand
+    if abs(np.linalg.det(columns)) <= GIMBAL_LOCK:
+        return q, [None, middle, None]
+    return q, list(np.linalg.inv(columns)[[0]]) + [middle] + list(np.linalg.inv(columns)[[2]])
+
+
+def twist_about(R, a):
+    """Angle of the rotation about an axis that comes closest to a rotation matrix."""
+    vee = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
+    return math.atan2(a @ vee, np.trace(R) - a @ R @ a)
+
+
+class RowMaker:
+    """Turns Jacobians into rows."""
+
+    def __init__(self, solver, m, A, v0, v_star, dt):
+        self.solver, self.options = solver, solver.options
+        self.m, self.A, self.v0, self.v_star, self.dt = m, A, v0, v_star, dt
+        self.beta = self.options.near_rigid_joint
+
+    def weight(self, J):
+        """Effective inverse mass of a row."""
+        u = self.m.unknown
+        return float(np.sum(J[u] ** 2 / np.diag(self.A)[u]))
+
+    def row(self, kind, joint, axis, J, v_hat, R, lo=-math.inf, hi=math.inf):
+        """Return a row; what prescribed dofs do is known."""
+        known = ~self.m.unknown
+        bias = np.array([J[known] @ self.v0[known]])
+        return Coupler(kind, joint, axis, np.where(known, 0.0, J)[None], bias, v_hat, R, lo, hi)
+
+    def hold(self, joint, J, gap):
+        """Hold a direction: its error halves in a step."""
+        return self.row("hold", joint, -1, J, -gap / (2.0 * self.dt), near_rigid(self.beta, self.weight(J)))
+
+    def stop(self, kind, joint, axis, J, gap, k, kd):
+        """Keep a gap, whose rate is ``J v``, from closing."""
+        reach = 2.0 * self.dt * max(abs(J @ self.v0), abs(J @ self.v_star))
+        ahead = self.options.dissipation_ahead_of_touch
+        if k <= 0.0 or (ahead and gap > reach):
+            return []
+        tau = kd / k if gap <= 0.0 or ahead else 0.0
+        R = regularization(self.beta, self.weight(J), k, tau, self.dt)
+        return [self.row(kind, joint, axis, J, -gap / (self.dt + tau), R, 0.0)]
+
+    def along(self, pair, i, axis):
+        """All rows of one free axis."""
+        m, j, dt, J = self.m, pair.j, self.dt, axis.J
+        k = m.qd_start[j] + i
+        w = self.weight(J)
+        ball = m.type[j] == BALL
+        if w <= 0.0:
+            return []
+        rows = []
+        if not ball:
+            for sign, bound in ((1.0, m.limit_lower[k]), (-1.0, m.limit_upper[k])):
+                if abs(bound) < NO_LIMIT:
+                    gap = sign * (axis.q - bound)
+                    rows += self.stop("limit", j, i, sign * J, gap, m.limit_ke[k], m.limit_kd[k])
+        error = self._error(pair, i, axis, m.target_q)
+        use_kp, use_kd, use_rate = MODES[int(m.target_mode[k])]
+        kp, kd, rate = use_kp * m.target_ke[k], use_kd * m.target_kd[k], use_rate * m.target_qd[k]
+        effort = m.joint_f[k] if len(m.joint_f) else 0.0
+        if (kp > 0.0 or kd > 0.0) and m.effort_limit[k] > 0.0:
+            bound = m.effort_limit[k]
+            if self.options.drive_integration == "implicit" or ball:
+                kp, kd = limit_gains(kp, kd, dt, w, self.beta)
+                slope = dt * kp + kd
+                v_hat = (kp * error + kd * rate) / slope
+                rows.append(self.row("drive", j, i, J, v_hat, 1.0 / (dt * slope), -dt * bound, dt * bound))
+            else:
+                effort += min(max(kp * error + kd * (rate - J @ self.v0), -bound), bound)
+        if 0.0 < m.velocity_limit[k] < NO_VELOCITY_LIMIT:
+            R = near_rigid(self.beta, w)
+            rows += [self.row("velocity", j, i, s * J, -m.velocity_limit[k], R, 0.0) for s in (1.0, -1.0)]
+        if m.friction[k] > 0.0:
+            bound = dt * m.friction[k]
+            rows.append(self.row("friction", j, i, J, 0.0, self.options.friction_regularization * w, -bound, bound))
+        return rows + self._forces(pair, i, axis, k, w, effort)
+
+    def _forces(self, pair, i, axis, k, w, effort):
+        """Spring, damper, armature and what acts from the start of the step."""
+        m, j, dt, J = self.m, pair.j, self.dt, axis.J
+        stiffness, stretch = m.stiffness[k], self._error(pair, i, axis, m.rest_q)
+        rows = []
+        if self.options.spring_integration == "explicit":
+            effort, stiffness = effort + stiffness * stretch, 0.0
+        if stiffness > 0.0 or m.damping[k] > 0.0:
+            c, d = limit_gains(stiffness, m.damping[k], dt, w, self.beta)
+            rows.append(self.row("spring", j, i, J, c * stretch / (dt * c + d), 1.0 / (dt * (dt * c + d))))
+        if m.armature[k] > 0.0:
+            keeps = J @ self.v0 - dt * self._acceleration(j, i)
+            rows.append(self.row("armature", j, i, J, keeps, 1.0 / m.armature[k]))
+        if effort != 0.0:
+            rows.append(self.row("effort", j, i, J, 0.0, w, dt * effort, dt * effort))
+        return rows
+
+    def _acceleration(self, j, i, h=1.0e-4):
+        """Acceleration of an axis while all dofs keep their velocity, by central differences."""
+        rates = []
+        for time in (h, -h):
+            q = self.solver.integrate(self.m, self.v0, self.v0, time)
+            kin = self.solver.kinematics(self.m, q, self.v0)
+            rates.append(loop_axes(Pair(self.m, kin, j))[i].J @ self.v0)
+        return (rates[0] - rates[1]) / (2.0 * h)
+
+    def _error(self, pair, i, axis, goal):
+        """A goal minus a coordinate; of a ball joint the rotation vector between them."""
+        if self.m.type[pair.j] == BALL:
+            return ball_error(goal[self.m.coords(pair.j)], pair.turned)[i]
+        return goal[self.m.q_start[pair.j] + i] - axis.q
+
+
+def measured(m, kin, v):
+    """Return coordinates and rates of the loop joints of a snapshot at a pose, as ``{joint: (q, qd)}``."""
+    out = {}
+    for j in np.flatnonzero(m.loop):
+        if m.type[j] in (FREE, DISTANCE):
+            continue
+        pair = Pair(m, kin, j)
+        axes = loop_axes(pair)
+        q = pair.turned if m.type[j] == BALL else np.array([axis.q for axis in axes])
+        out[j] = q, np.array([0.0 if axis.J is None else axis.J @ v for axis in axes])
+    return out
