@@ -24,6 +24,8 @@ MAKERS = {
     "planar": lambda b, p, c, **k: b.add_joint_d6(
         p, c, linear_axes=[Axis(axis=X), Axis(axis=Y)], angular_axes=[Axis(axis=Z)], **k
     ),
+}
+MORE_MAKERS = {
     "gimbal": lambda b, p, c, **k: b.add_joint_d6(p, c, angular_axes=[Axis(axis=a) for a in (X, Y, Z)], **k),
     "left_gimbal": lambda b, p, c, **k: b.add_joint_d6(p, c, angular_axes=[Axis(axis=a) for a in (Y, X, Z)], **k),
     "slanted": lambda b, p, c, **k: b.add_joint_d6(p, c, linear_axes=[Axis(axis=X), Axis(axis=(0.6, 0.8, 0.0))], **k),
@@ -31,6 +33,7 @@ MAKERS = {
         p, c, linear_axes=[Axis(axis=a) for a in (X, Y, (0.0, 0.6, 0.8))], **k
     ),
 }
+ALL_MAKERS = MAKERS | MORE_MAKERS
 PLACES = ("world", "two_articulations", "one_articulation")
 
 
@@ -61,7 +64,7 @@ def joined(kind, place, loop, **columns):
     )
     if not loop:
         base = [builder.add_joint_fixed(-1, bodies[2])] if place == "world" else []
-        joint = MAKERS[kind](builder, a, b, **frames)
+        joint = ALL_MAKERS[kind](builder, a, b, **frames)
         furnish(builder, joint, **columns)
         builder.add_articulation([*trunk, hinge, *base, joint])
         return builder.finalize()
@@ -74,7 +77,7 @@ def joined(kind, place, loop, **columns):
         carrier = m if place == "one_articulation" else bodies[2]
         free = builder.add_joint_d6(carrier, b, linear_axes=axes, angular_axes=axes)
         builder.add_articulation([*trunk, hinge, *base, free])
-    furnish(builder, MAKERS[kind](builder, a, b, **frames), **columns)
+    furnish(builder, ALL_MAKERS[kind](builder, a, b, **frames), **columns)
     return builder.finalize()
 
 

@@ -6,7 +6,7 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
-from loop_scenes import MAKERS, furnish, joined, start_like
+from loop_scenes import ALL_MAKERS, furnish, joined, start_like
 from rig import Rig, link, put, weightless
 
 from newton_sap.reference import ReferenceSolver
@@ -18,7 +18,7 @@ POSITION, VELOCITY, BOTH = (
     int(newton.JointTargetMode.POSITION), int(newton.JointTargetMode.VELOCITY),
     int(newton.JointTargetMode.POSITION_VELOCITY),
 )  # fmt: skip
-KINDS = [kind for kind in MAKERS if kind != "fixed"]
+KINDS = [kind for kind in ALL_MAKERS if kind != "fixed"]
 COMPARED = ["revolute", "cylindrical", "planar", "left_gimbal", "slanted", "ball"]
 """The joints of the longer comparisons: each way to measure a coordinate."""
 LAWS = {
@@ -328,7 +328,7 @@ def momentum(rig):
 def test_drive_of_a_floating_pair_conserves_momentum(kind):
     """A drive between two floating bodies moves them apart and leaves their momentum at zero."""
     goal = BALL_GOAL if kind == "ball" else 0.3
-    rig = floating_pair(MAKERS[kind], target_mode=POSITION, target_ke=50.0, target_kd=8.0, target_q=goal)
+    rig = floating_pair(ALL_MAKERS[kind], target_mode=POSITION, target_ke=50.0, target_kd=8.0, target_q=goal)
     rig.run(500)
     reached = axes_of(rig, rig.state.joint_q)
     np.testing.assert_allclose(np.abs(reached) if kind == "ball" else reached, np.abs(goal), atol=2e-3)
