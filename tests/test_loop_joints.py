@@ -429,7 +429,7 @@ def test_dependent_axes_of_a_loop_joint_are_refused():
 def test_gimbal_lock_stays_finite():
     """With the middle angle at a quarter turn the outer axes have no rows, and nothing blows up."""
     rig = floating_pair(
-        MAKERS["gimbal"], target_mode=POSITION, target_ke=20.0, target_kd=4.0, target_q=(0.3, math.pi / 2, -0.2)
+        ALL_MAKERS["gimbal"], target_mode=POSITION, target_ke=20.0, target_kd=4.0, target_q=(0.3, math.pi / 2, -0.2)
     )
     rig.run(800)
     assert rig.solver.report().healthy
