@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import newton
 import warp as wp
 
-from .boundary import forces, output
+from .boundary import bundles, forces, output
 from .minimizer.lanes import BLOCK_DIM
 
 _Base = newton.solvers.SolverBase
@@ -81,9 +81,13 @@ def observe_drives(solver, frame, observables) -> None:
     """Fill what depends on the coordinates at the start of the step, which stepping in place overwrites."""
     for out in _requested(observables, ObservableKind.JOINT_DRIVE_F):
         out.zero_()
-        inputs = [solver.tree, solver.joints, solver.motion, solver.pools.rows, solver.problem, solver._joint_law]
-        inputs += [frame.targets, frame.state_in.joint_q, frame.dt, out]
+        step = bundles.joint_input(solver._joint_law, frame)
+        inputs = [solver.tree, solver.joints, solver.motion, solver.pools.rows, solver.problem, step, frame.dt, out]
         solver._launch(forces.observe_drive_efforts, solver.topology.link_count, inputs)
+        if solver.topology.loop_joints:
+            inputs = [solver.tree, solver.joints, solver.couplings, solver.motion, solver.pools.couplers]
+            count = solver.couplings.kind.shape[0]
+            solver._launch(forces.observe_loop_drive_efforts, count, [*inputs, step, frame.dt, out])
 
 
 def observe(solver, frame, contacts, observables) -> None:

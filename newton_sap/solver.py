@@ -286,10 +286,7 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
     def _assemble(self, frame: Frame) -> None:
         """Rows, unknowns, contact Jacobians and regularisation of every group."""
         step = StepInput()
-        step.joints.law = self._joint_law
-        step.joints.targets = frame.targets
-        step.joints.joint_q = frame.state_in.joint_q
-        step.joints.joint_f = frame.efforts.joint_f
+        step.joints = bundles.joint_input(self._joint_law, frame)
         step.contact_law = self._contact_law
         step.dt = frame.dt
         inputs = [self.tree, self.joints, self.bodies, self.couplings, self.motion, self.pools, self.problem, step]

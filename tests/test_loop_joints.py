@@ -350,6 +350,26 @@ def test_driven_pair_parts_by_the_reduced_mass():
     np.testing.assert_allclose(rig.body_qd[:, 0], [-0.2 * 2.0, 0.2 * 2.0 / 3.0], rtol=1e-5)
 
 
+@pytest.mark.parametrize("integration", ["implicit", "explicit"])
+@pytest.mark.parametrize("kind", ["cylindrical", "left_gimbal", "ball"])
+def test_drive_effort_of_a_loop_joint_is_observed(kind, integration):
+    """``joint_drive_f`` holds the clamped PD law of each axis, at the end or at the start of the step."""
+    dt = 0.002
+    columns = columns_of(kind, "both") | dict(effort_limit=3.0)
+    _, loop = thrown(kind, "two_articulations", columns, dt=dt, drive_integration=integration)
+    seen = loop.solver.observables(["joint_drive_f"])
+    truth = ReferenceSolver(loop.model, drive_integration=integration).step(loop.state, loop.control, None, dt)
+    loop.solver.step(loop.state, loop.next, loop.control, None, dt, observables=seen)
+    efforts = seen.joint_drive_f.numpy()[loop.model.joint_qd_start.numpy()[-2] :]
+    if integration == "implicit" or kind == "ball":
+        expected = [row["gamma"] / dt for row in truth.couplers if row["kind"] == "drive"]
+    else:
+        expected = [row["lo"] / dt for row in truth.couplers if row["kind"] == "effort"]
+    np.testing.assert_allclose(efforts, expected, rtol=1e-5)
+    assert np.abs(efforts).max() <= 3.0 * (1.0 + 1e-6)
+    assert np.abs(efforts).min() > 1e-3
+
+
 # Turns
 
 

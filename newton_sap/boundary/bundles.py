@@ -7,7 +7,7 @@ from functools import cache
 import newton
 import warp as wp
 
-from ..constraints.axis_laws import JointLaw
+from ..constraints.axis_laws import JointInput, JointLaw
 from ..constraints.drives import Targets
 from ..minimizer.line_search import Tolerances
 from ..multibody.free_motion import Efforts
@@ -109,6 +109,16 @@ def joint_law(options) -> JointLaw:
     law.explicit_drives = int(options.drive_integration == "explicit")
     law.explicit_springs = int(options.spring_integration == "explicit")
     return law
+
+
+def joint_input(law, frame) -> JointInput:
+    """What the rows of joints depend on in this step."""
+    step = JointInput()
+    step.law = law
+    step.targets = frame.targets
+    step.joint_q = frame.state_in.joint_q
+    step.joint_f = frame.efforts.joint_f
+    return step
 
 
 def tolerances(options) -> Tolerances:

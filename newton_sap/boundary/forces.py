@@ -3,14 +3,28 @@
 import newton
 import warp as wp
 
-from ..constraints.drives import Targets, explicit_effort, read_drive
-from ..constraints.axis_laws import JointLaw, drive_acts
-from ..multibody.joints import is_free
+from ..constraints.axis_laws import JointInput, drive_acts
+from ..constraints.coupler_pool import ROWS, anchor_of
+from ..constraints.couplers import LOOP_LAWS
+from ..constraints.drives import explicit_effort, read_drive
+from ..constraints.loop_axes import loop_axis, loop_drive
+from ..multibody.joints import BALL, is_free
 from ..multibody.spatial import angular, linear
-from ..workspace import Bodies, ContactPool, Joints, Motion, Problem, RowPool, Shapes, Tree
+from ..workspace import (
+    Bodies,
+    ContactPool,
+    CouplerPool,
+    CouplingTable,
+    Joints,
+    Motion,
+    Problem,
+    RowPool,
+    Shapes,
+    Tree,
+)
 from .contact_rows import ContactRows
 from .contacts import measure_gap
-from .output import slot_wrench
+from .output import slot_wrench, velocity_of
 
 wp.set_module_options({"enable_backward": False})
 
@@ -75,9 +89,7 @@ def observe_drive_efforts(
     m: Motion,
     rows: RowPool,
     problem: Problem,
-    law: JointLaw,
-    targets: Targets,
-    joint_q: wp.array[wp.float32],
+    step: JointInput,
     dt: wp.float64,
     joint_drive_f: wp.array[wp.float32],
 ):
@@ -90,15 +102,48 @@ def observe_drive_efforts(
     if is_free(joints.type[joint]):
         return
     for dof in range(wp.max(start, first), tree.link_dof_start[link + 1]):
-        drive = read_drive(tree, joints, targets, joint_q, joint, dof, wp.min(dof - start, 2))
+        drive = read_drive(tree, joints, step.targets, step.joint_q, joint, dof, wp.min(dof - start, 2))
         effort = wp.float64(0.0)
-        if tree.dof_coord[dof] >= 0 and law.explicit_drives == 1:
+        if tree.dof_coord[dof] >= 0 and step.law.explicit_drives == 1:
             effort = explicit_effort(drive, m.v0[dof])
         elif drive_acts(drive, dt):
             # The drive's row leads the rows of its dof.
             u = tree.group_dof_start[tree.tree_group[t]] + problem.tree_start[t] + dof - first
             effort = rows.gamma[problem.row_start[u]] / dt
         joint_drive_f[tree.dof_public[dof]] = wp.float32(effort)
+
+
+@wp.kernel
+def observe_loop_drive_efforts(
+    tree: Tree,
+    joints: Joints,
+    table: CouplingTable,
+    m: Motion,
+    couplers: CouplerPool,
+    step: JointInput,
+    dt: wp.float64,
+    joint_drive_f: wp.array[wp.float32],
+):
+    """What each drive of a loop joint exerts in the step."""
+    c = wp.tid()
+    if table.kind[c] != LOOP_LAWS:
+        return
+    joint = table.joint[c]
+    if not table.joint_enabled[joint]:
+        return
+    a = anchor_of(tree, m, table.body_a[c], joints.X_p[joint])
+    b = anchor_of(tree, m, table.body_b[c], joints.X_c[joint])
+    at = loop_axis(joints, table, c, a, b, step.joint_q)
+    turned = wp.quat_inverse(a.rotation) * b.rotation
+    drive = loop_drive(joints, step, joint, table.axis[c], at.q, turned)
+    effort = wp.float64(0.0)
+    if step.law.explicit_drives == 1 and joints.type[joint] != BALL:
+        rate = wp.dot(at.F, velocity_of(m, b.link) - velocity_of(m, a.link))
+        effort = explicit_effort(drive, rate) * wp.float64(at.valid)
+    elif drive_acts(drive, dt) and couplers.support[ROWS * c] > 0:
+        # The drive's row leads the rows of its axis.
+        effort = couplers.gamma[ROWS * c] / dt
+    joint_drive_f[table.axis_start[c] + table.axis[c]] = wp.float32(effort)
 
 
 @wp.kernel
