@@ -212,6 +212,36 @@ def test_loop_joint_moves_like_the_joint_in_the_tree(kind, place):
     assert error < 3e-4
 
 
+@pytest.mark.parametrize("tilt", [0.0, 0.3])
+@pytest.mark.parametrize("base", ["free", "held"])
+def test_loop_in_one_plane_stays_closed(base, tilt):
+    """Across the plane of a parallelogram its closing joint holds nothing; roundoff there moves nothing."""
+    builder = weightless()
+    turn = wp.quat_rpy(tilt, -2.0 * tilt, tilt)
+    corners = [
+        wp.transform((0.2 * x, 0.0, 0.2 * z), wp.quat_identity()) for x, z in ((1, -1), (1, 1), (-1, 1), (-1, -1))
+    ]
+    rods = [link(builder, 1.0, 0.005, xform=wp.transform((0.0, 0.0, 0.0), turn)) for _ in corners]
+    if base == "held":
+        joints = [builder.add_joint_fixed(-1, rods[0], parent_xform=wp.transform((0.0, 0.0, 0.0), turn))]
+    else:
+        joints = [builder.add_joint_free(rods[0])]
+    joints += [
+        builder.add_joint_revolute(*rods[i : i + 2], axis=Y, parent_xform=corners[i], child_xform=corners[i])
+        for i in range(3)
+    ]
+    builder.add_articulation(joints)
+    builder.add_joint_revolute(rods[3], rods[0], axis=Y, parent_xform=corners[3], child_xform=corners[3])
+    rig = Rig(builder, 0.002)
+    spin = [0.0, 0.0, 0.0, 0.5, -0.3, 0.4] if base == "free" else []
+    put(rig.state.joint_qd, [*spin, 1.0, -1.0, 1.0])
+    rig.run(300)
+    assert rig.solver.report().healthy
+    np.testing.assert_allclose(np.abs(rig.v[-4:-1]), 1.0, rtol=0.1)
+    closing = [wp.transform_point(wp.transform(*(float(x) for x in rig.body_q[i])), corners[3].p) for i in (3, 0)]
+    assert np.linalg.norm(np.subtract(*closing)) < 1e-6
+
+
 def hung_load(kind, load, dt, beta, enabled=True):
     """A weightless floating load held to the world by a loop joint, pushed along z."""
     builder = weightless()

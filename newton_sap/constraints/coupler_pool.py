@@ -7,13 +7,15 @@ bodies, it conserves momentum.
 import warp as wp
 
 from ..multibody.paths import shared_path
-from ..multibody.spatial import to_quatd, to_vec3d
+from ..multibody.spatial import angular, linear, to_quatd, to_vec3d, velocity_at
 from ..workspace import COUPLER_ROWS, CouplerPool, Motion, Problem, Tree
 from .axis_laws import Axis, RowLaw
 
 wp.set_module_options({"enable_backward": False})
 
 ROWS = wp.constant(COUPLER_ROWS)
+ROUNDOFF = wp.constant(wp.float64(1.0e-24))
+"""Share of the w a row could have below which it is nothing but roundoff; w goes with the square of the Jacobian."""
 
 
 @wp.struct
@@ -66,22 +68,46 @@ def add_term(tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: in
 
 @wp.func
 def add_motion(
-    tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: int, a: int, b: int, F: wp.spatial_vectord
+    tree: Tree,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    row: int,
+    a: int,
+    b: int,
+    F: wp.spatial_vectord,
+    point: wp.vec3d,
 ):
-    """Terms of F . (V_B - V_A); dofs that carry both bodies cancel."""
+    """Terms of F . (V_B - V_A), F acting at a point; dofs that carry both bodies cancel.
+
+    Returns the row's w as it would be if every dof moved the bodies along the row.
+    """
     shared = shared_path(tree, a, b)
-    if b >= 0:
-        for p in range(tree.path_start[b] + shared, tree.path_start[b + 1]):
-            dof = tree.path_dof[p]
-            add_term(tree, m, pool, problem, row, dof, wp.dot(F, m.column[dof]))
-    if a >= 0:
-        for p in range(tree.path_start[a] + shared, tree.path_start[a + 1]):
-            dof = tree.path_dof[p]
-            add_term(tree, m, pool, problem, row, dof, -wp.dot(F, m.column[dof]))
+    base = tree.group_dof_start[pool.group[row / ROWS]]
+    force = wp.length_sq(linear(F))
+    moment = wp.length_sq(angular(F) - wp.cross(point, linear(F)))
+    most = wp.float64(0.0)
+    for side in range(2):
+        link = b
+        sign = wp.float64(1.0)
+        if side == 1:
+            link = a
+            sign = wp.float64(-1.0)
+        if link >= 0:
+            for p in range(tree.path_start[link] + shared, tree.path_start[link + 1]):
+                dof = tree.path_dof[p]
+                column = m.column[dof]
+                before = pool.support[row]
+                add_term(tree, m, pool, problem, row, dof, sign * wp.dot(F, column))
+                if pool.support[row] > before:
+                    scale = problem.scale[base + pool.unknown[row * pool.stride + before]]
+                    reach = force * wp.length_sq(velocity_at(column, point)) + moment * wp.length_sq(angular(column))
+                    most += reach * scale * scale
+    return most
 
 
 @wp.func
-def couple_row(pool: CouplerPool, problem: Problem, row: int, base: int):
+def couple_row(pool: CouplerPool, problem: Problem, row: int, base: int, most: wp.float64):
     """Widen the Hessian's skyline to what a row couples; return its effective inverse mass, 0 where nothing moves it."""
     w = wp.float64(0.0)
     leftmost = int(1 << 30)
@@ -90,7 +116,7 @@ def couple_row(pool: CouplerPool, problem: Problem, row: int, base: int):
         scaled = pool.J[s] * problem.scale[u]
         w += scaled * scaled
         leftmost = wp.min(leftmost, problem.block[u])
-    if w <= wp.float64(0.0):
+    if w <= ROUNDOFF * most:
         pool.support[row] = 0
         return wp.float64(0.0)
     for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
@@ -100,12 +126,20 @@ def couple_row(pool: CouplerPool, problem: Problem, row: int, base: int):
 
 @wp.func
 def measure_axis(
-    tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: int, a: int, b: int, F: wp.spatial_vectord
+    tree: Tree,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    row: int,
+    a: int,
+    b: int,
+    F: wp.spatial_vectord,
+    point: wp.vec3d,
 ):
     """A rate between two bodies as its laws see it; ``row`` is a free slot to work in."""
     base = tree.group_dof_start[pool.group[row / ROWS]]
     open_row(pool, row)
-    add_motion(tree, m, pool, problem, row, a, b, F)
+    most = add_motion(tree, m, pool, problem, row, a, b, F, point)
     axis = Axis()
     axis.dof = -1
     axis.v0 = pool.bias[row]
@@ -116,6 +150,8 @@ def measure_axis(
         axis.w += scaled * scaled
         axis.v0 += pool.J[s] * problem.v[u]
         v_star += pool.J[s] * problem.v_star[u]
+    if axis.w <= ROUNDOFF * most:
+        axis.w = wp.float64(0.0)
     axis.speed = wp.max(wp.abs(axis.v0), wp.abs(v_star))
     return axis
 
@@ -130,6 +166,7 @@ def place_row(
     a: int,
     b: int,
     F: wp.spatial_vectord,
+    point: wp.vec3d,
     law: RowLaw,
 ):
     """Let a law act on the rate F . (V_B - V_A); returns the next free slot."""
@@ -137,8 +174,8 @@ def place_row(
         return row
     open_row(pool, row)
     pool.covector[row] = law.sign * F
-    add_motion(tree, m, pool, problem, row, a, b, pool.covector[row])
-    couple_row(pool, problem, row, tree.group_dof_start[pool.group[row / ROWS]])
+    most = add_motion(tree, m, pool, problem, row, a, b, pool.covector[row], point)
+    couple_row(pool, problem, row, tree.group_dof_start[pool.group[row / ROWS]], most)
     pool.v_hat[row] = law.v_hat
     pool.R[row] = law.R
     pool.lower[row] = law.lower

@@ -16,6 +16,9 @@ from .loop_axes import force_rows, law_rows
 
 wp.set_module_options({"enable_backward": False})
 
+FAINT = wp.constant(wp.float64(1.0e-4))
+"""Share of the w a row could have below which it softens; w goes with the square of the Jacobian."""
+
 # What a coupling ties; ``boundary.couplings`` enters them.
 BODIES = wp.constant(0)  # frames on two bodies, free along a joint's axes
 DISTANCE_RANGE = wp.constant(1)  # anchors on two bodies, between a minimum and a maximum distance
@@ -76,17 +79,23 @@ def close_row(
     problem: Problem,
     row: int,
     base: int,
+    most: wp.float64,
     gap: wp.float64,
     tau: wp.float64,
     lower: wp.float64,
     beta: wp.float64,
     dt: wp.float64,
 ):
-    """Near-rigid compliance R = beta^2 w / 4 pi^2 and the velocity v_hat = -gap / (dt + tau)."""
-    w = couple_row(pool, problem, row, base)
+    """Near-rigid compliance R = beta^2 w / 4 pi^2 and the velocity v_hat = -gap / (dt + tau).
+
+    Where the unknowns move the row by less than a hundredth of what they could, it softens, the more the less they do: of
+    a loop in one plane the rows across the plane hold nothing, and what is left of them is roundoff.
+    """
+    w = couple_row(pool, problem, row, base, most)
     if w <= wp.float64(0.0):
         return
-    pool.R[row] = beta * beta * w / FOUR_PI_SQUARED
+    faint = FAINT * most
+    pool.R[row] = beta * beta * wp.max(w, faint * faint / w) / FOUR_PI_SQUARED
     pool.v_hat[row] = -gap / (dt + tau)
     pool.lower[row] = lower
     pool.upper[row] = UNBOUNDED
@@ -102,6 +111,7 @@ def bilateral(
     a: int,
     b: int,
     F: wp.spatial_vectord,
+    point: wp.vec3d,
     gap: wp.float64,
     beta: wp.float64,
     dt: wp.float64,
@@ -110,8 +120,8 @@ def bilateral(
     base = tree.group_dof_start[pool.group[row / ROWS]]
     open_row(pool, row)
     pool.covector[row] = F
-    add_motion(tree, m, pool, problem, row, a, b, F)
-    close_row(pool, problem, row, base, gap, dt, -UNBOUNDED, beta, dt)
+    most = add_motion(tree, m, pool, problem, row, a, b, F, point)
+    close_row(pool, problem, row, base, most, gap, dt, -UNBOUNDED, beta, dt)
     return row + 1
 
 
@@ -158,15 +168,15 @@ def hold_translation(
             e0 = wp.normalize(wp.cross(axis, second))
     if free <= 2:
         row = bilateral(
-            tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e0), e0), wp.dot(e0, d), beta, dt
+            tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e0), e0), point, wp.dot(e0, d), beta, dt
         )
     if free <= 1:
         row = bilateral(
-            tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e1), e1), wp.dot(e1, d), beta, dt
+            tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e1), e1), point, wp.dot(e1, d), beta, dt
         )
     if free == 0:
         row = bilateral(
-            tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e2), e2), wp.dot(e2, d), beta, dt
+            tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e2), e2), point, wp.dot(e2, d), beta, dt
         )
     return row
 
@@ -195,20 +205,24 @@ def hold_rotation(
         for i in range(3):
             e = wp.vec3d()
             e[i] = wp.float64(1.0)
-            row = bilateral(tree, m, pool, problem, row, a.link, b.link, motion(e, none), error[i], beta, dt)
+            row = bilateral(tree, m, pool, problem, row, a.link, b.link, motion(e, none), none, error[i], beta, dt)
     if free == 1:
         local = wp.normalize(to_vec3d(joints.axis[start]))
         axis = wp.quat_rotate(a.rotation, local)
         swing = wp.cross(axis, wp.quat_rotate(b.rotation, local))
         e0 = perpendicular(axis)
         e1 = wp.cross(axis, e0)
-        row = bilateral(tree, m, pool, problem, row, a.link, b.link, motion(e0, none), wp.dot(e0, swing), beta, dt)
-        row = bilateral(tree, m, pool, problem, row, a.link, b.link, motion(e1, none), wp.dot(e1, swing), beta, dt)
+        row = bilateral(
+            tree, m, pool, problem, row, a.link, b.link, motion(e0, none), none, wp.dot(e0, swing), beta, dt
+        )
+        row = bilateral(
+            tree, m, pool, problem, row, a.link, b.link, motion(e1, none), none, wp.dot(e1, swing), beta, dt
+        )
     if free == 2:
         first = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[start])))
         second = wp.quat_rotate(b.rotation, wp.normalize(to_vec3d(joints.axis[start + 1])))
         F = motion(wp.cross(second, first), none)
-        row = bilateral(tree, m, pool, problem, row, a.link, b.link, F, wp.dot(first, second), beta, dt)
+        row = bilateral(tree, m, pool, problem, row, a.link, b.link, F, none, wp.dot(first, second), beta, dt)
     return row
 
 
@@ -247,8 +261,8 @@ def distance_rows(
                 tau = wp.float64(0.0)
             open_row(pool, row)
             pool.covector[row] = sign * motion(wp.cross(b.position, u), u)
-            add_motion(tree, m, pool, problem, row, a.link, b.link, pool.covector[row])
-            close_row(pool, problem, row, base, gap, tau, wp.float64(0.0), beta, dt)
+            most = add_motion(tree, m, pool, problem, row, a.link, b.link, pool.covector[row], b.position)
+            close_row(pool, problem, row, base, most, gap, tau, wp.float64(0.0), beta, dt)
             row = row + 1
     return row
 
@@ -284,7 +298,7 @@ def coordinate_rows(
         add_term(tree, m, pool, problem, row, dof, wp.float64(1.0))
         if table.dof_b[c] >= 0:
             add_term(tree, m, pool, problem, row, table.dof_b[c] + i, -slope)
-        close_row(pool, problem, row, base, q - value, dt, -UNBOUNDED, beta, dt)
+        close_row(pool, problem, row, base, wp.float64(0.0), q - value, dt, -UNBOUNDED, beta, dt)
         row = row + 1
     return row
 

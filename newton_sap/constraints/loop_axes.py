@@ -224,7 +224,7 @@ def law_rows(
     a = anchor_of(tree, m, table.body_a[c], joints.X_p[joint])
     b = anchor_of(tree, m, table.body_b[c], joints.X_c[joint])
     at = loop_axis(joints, table, c, a, b, step.joint_q)
-    axis = measure_axis(tree, m, pool, problem, row, a.link, b.link, at.F)
+    axis = measure_axis(tree, m, pool, problem, row, a.link, b.link, at.F, b.position)
     if at.valid == 0 or axis.w <= wp.float64(0.0):
         return row
     axis.newton_dof = k
@@ -232,16 +232,20 @@ def law_rows(
     scalar = joints.type[joint] != BALL
     if not scalar or step.law.explicit_drives == 0:
         drive = loop_drive(joints, step, joint, i, at.q, wp.quat_inverse(a.rotation) * b.rotation)
-        row = place_row(tree, m, pool, problem, row, a.link, b.link, at.F, drive_law(step.law, axis, drive, dt))
+        row = place_row(
+            tree, m, pool, problem, row, a.link, b.link, at.F, b.position, drive_law(step.law, axis, drive, dt)
+        )
     if scalar:
         lower = lower_limit_law(joints, step.law, axis, at.q, dt)
-        row = place_row(tree, m, pool, problem, row, a.link, b.link, at.F, lower)
+        row = place_row(tree, m, pool, problem, row, a.link, b.link, at.F, b.position, lower)
         upper = upper_limit_law(joints, step.law, axis, at.q, dt)
-        row = place_row(tree, m, pool, problem, row, a.link, b.link, at.F, upper)
+        row = place_row(tree, m, pool, problem, row, a.link, b.link, at.F, b.position, upper)
     for side in range(2):
         fast = velocity_limit_law(joints, step.law, axis, wp.float64(1 - 2 * side))
-        row = place_row(tree, m, pool, problem, row, a.link, b.link, at.F, fast)
-    return place_row(tree, m, pool, problem, row, a.link, b.link, at.F, friction_law(joints, step.law, axis, dt))
+        row = place_row(tree, m, pool, problem, row, a.link, b.link, at.F, b.position, fast)
+    return place_row(
+        tree, m, pool, problem, row, a.link, b.link, at.F, b.position, friction_law(joints, step.law, axis, dt)
+    )
 
 
 @wp.func
@@ -326,17 +330,19 @@ def force_rows(
     a = anchor_of(tree, m, table.body_a[c], joints.X_p[joint])
     b = anchor_of(tree, m, table.body_b[c], joints.X_c[joint])
     at = loop_axis(joints, table, c, a, b, step.joint_q)
-    axis = measure_axis(tree, m, pool, problem, row, a.link, b.link, at.F)
+    axis = measure_axis(tree, m, pool, problem, row, a.link, b.link, at.F, b.position)
     if at.valid == 0 or axis.w <= wp.float64(0.0):
         return row
     axis.newton_dof = k
     turned = wp.quat_inverse(a.rotation) * b.rotation
     effort = given_effort(joints, step, joint, i, axis, at.q, turned)
-    row = place_row(tree, m, pool, problem, row, a.link, b.link, at.F, effort_law(effort, axis, dt))
+    row = place_row(tree, m, pool, problem, row, a.link, b.link, at.F, b.position, effort_law(effort, axis, dt))
     stretch = error_of(joints, joint, i, at.q, turned, joints.rest_q)
-    row = place_row(tree, m, pool, problem, row, a.link, b.link, at.F, passive_law(joints, step.law, axis, stretch, dt))
+    row = place_row(
+        tree, m, pool, problem, row, a.link, b.link, at.F, b.position, passive_law(joints, step.law, axis, stretch, dt)
+    )
     # The armature keeps the axis's own rate; what the turning of the axes makes of it comes from outside.
     keeps = axis.v0
     if joints.armature[k] > 0.0:
         keeps -= dt * rate_of_rate(joints, table, c, m, a, b, at.F, step.joint_q)
-    return place_row(tree, m, pool, problem, row, a.link, b.link, at.F, armature_law(joints, axis, keeps))
+    return place_row(tree, m, pool, problem, row, a.link, b.link, at.F, b.position, armature_law(joints, axis, keeps))
