@@ -9,7 +9,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Inspection:
-    """Quantities of the last step. Velocities are in sap order: a free joint's six entries hold ``[w, v_ref]``."""
+    """Quantities of the last step. Velocities are in sap order: a free joint's six entries hold ``[w, v_ref]``.
+
+    Behind the dofs of Newton's joints follow six for each body that moves freely without a joint, in solver order.
+    """
 
     v0: np.ndarray
     """(dofs,) at the start."""
@@ -24,7 +27,8 @@ class Inspection:
 def read_inspection(topology, motion, dofs: int) -> Inspection:
     """Copy the quantities to the host; dofs of loop joints, which are no unknowns, stay zero."""
     arrays = topology.arrays
-    slots = dof_slots(arrays)
+    slots = dof_slots(arrays, dofs)
+    dofs += int((arrays["dof_public"] < 0).sum())
     A = np.zeros((dofs, dofs))
     blocks = motion.A.numpy()
     for t in range(topology.tree_count):
@@ -42,11 +46,14 @@ def read_inspection(topology, motion, dofs: int) -> Inspection:
     return Inspection(scatter(motion.v0), scatter(motion.v_star), scatter(motion.v), A)
 
 
-def dof_slots(arrays) -> np.ndarray:
-    """Place each dof in its joint's segment of ``joint_qd``, in solver order."""
+def dof_slots(arrays, dofs: int) -> np.ndarray:
+    """Place each dof in its joint's segment of ``joint_qd``, in solver order; those of no joint behind all ``dofs``."""
     slots = np.empty(len(arrays["dof_public"]), dtype=int)
     starts = arrays["link_dof_start"]
     for first, last in zip(starts[:-1], starts[1:], strict=True):
         if last > first:
-            slots[first:last] = arrays["dof_public"][first:last].min() + np.arange(last - first)
+            lowest = arrays["dof_public"][first:last].min()
+            if lowest < 0:
+                lowest, dofs = dofs, dofs + last - first
+            slots[first:last] = lowest + np.arange(last - first)
     return slots

@@ -57,7 +57,7 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
 
 def _collect(solver, stats: Stats, dt: float) -> InverseDynamics:
     topology, motion, problem, pool = solver.topology, solver.motion, solver.problem, solver.pool
-    slots = dof_slots(topology.arrays)
+    slots = dof_slots(topology.arrays, solver.model.joint_dof_count)
     observed = solver.arrived.v0.numpy()
     explained = np.zeros(topology.dof_count)
     counts, dofs, impulse = problem.count.numpy(), problem.dof.numpy(), problem.impulse.numpy()

@@ -6,6 +6,7 @@ import newton
 import numpy as np
 import warp as wp
 
+from .boundary.bundles import state_arrays
 from .boundary.convention import Orders
 from .boundary.output import publish_bodies
 from .boundary.validation import require_arrays
@@ -20,15 +21,16 @@ def place(solver, state) -> None:
     orders = Orders()
     orders.qd_in = int(getattr(state, "joint_qd_order", "public") == "sap")
     orders.reference_is_com = int(solver.options.position_update == "symplectic")
-    scratch = [wp.empty_like(solver.model.body_q), wp.empty_like(solver.model.body_qd)]
-    inputs = [solver.tree, solver.joints, solver.bodies, solver.arrived, orders]
-    solver._launch(publish_bodies, solver.topology.tree_count, [*inputs, state.joint_q, state.joint_qd, *scratch])
+    copied = state_arrays(state, wp.clone(state.body_q), wp.clone(state.body_qd))
+    inputs = [solver.tree, solver.joints, solver.bodies, solver.arrived, orders, copied]
+    solver._launch(publish_bodies, solver.topology.tree_count, inputs)
 
 
 def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:
     """Return the fields of ``SolverReport`` that describe a state; synchronises with the device."""
     model, arrays = solver.model, solver.topology.arrays
     sizes = {"joint_q": model.joint_coord_count, "joint_qd": model.joint_dof_count}
+    sizes |= {"body_q": model.body_count, "body_qd": model.body_count}
     require_arrays("state", state, sizes, solver.device)
     place(solver, state)
     links = arrays["link_body"]
@@ -43,7 +45,7 @@ def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:
     kinetic = 0.5 * (_dot(momentum, twist[:, 3:] + np.cross(spin, com)) + _dot(own_spin, spin))
     gravity = model.gravity.numpy().astype(float)[model.body_world.numpy()[links]]  # -1 is the last row
     dof_group, dof_moved = group[arrays["dof_link"]], moved[arrays["dof_link"]]
-    armature = model.joint_armature.numpy()[arrays["dof_public"]].astype(float)
+    armature = _or(model.joint_armature, 0.0)[arrays["dof_public"]].astype(float)
     rotors = 0.5 * armature * at.v0.numpy() ** 2 * dof_moved
 
     def sums(values, owner):
@@ -58,6 +60,11 @@ def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:
         "linear_momentum": sums(momentum, group),
         "angular_momentum": sums(np.cross(com, momentum) + own_spin, group),
     }
+
+
+def _or(array, otherwise) -> np.ndarray:
+    """A joint array in which -1, for a root that no joint moves, finds something else."""
+    return np.append(array.numpy(), otherwise)
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -80,13 +87,13 @@ def _rotate(q: np.ndarray, x: np.ndarray) -> np.ndarray:
 def _spring_energy(model, arrays, state) -> np.ndarray:
     """Energy of the passive joint spring of each dof; of a ball joint, of the rotation vector to its rest pose."""
     public, coord = arrays["dof_public"], arrays["dof_coord"]
-    stiffness = model.joint_stiffness.numpy()[public].astype(float)
+    stiffness = _or(model.joint_stiffness, 0.0)[public].astype(float)
     q, rest = state.joint_q.numpy().astype(float), model.joint_rest_q.numpy().astype(float)
     away = np.zeros(len(public))
     plain = coord >= 0
     away[plain] = (rest - q)[coord[plain]]
-    kinds = model.joint_type.numpy()[arrays["link_joint"]]
-    starts = model.joint_q_start.numpy()[arrays["link_joint"]]
+    kinds = _or(model.joint_type, int(FREE))[arrays["link_joint"]]
+    starts = _or(model.joint_q_start, 0)[arrays["link_joint"]]
     first = arrays["link_dof_start"]
     for link in np.flatnonzero(kinds == int(BALL)):
         here = slice(starts[link], starts[link] + 4)

@@ -46,6 +46,7 @@ from .workspace import (
     Pools,
     Problem,
     RowPool,
+    StateArrays,
     Stats,
     allocate,
     allocate_contacts,
@@ -61,6 +62,8 @@ class Frame:
 
     state_in: newton.State
     state_out: newton.State
+    before: StateArrays
+    after: StateArrays
     rows: ContactRows | None
     orders: Orders
     efforts: Efforts
@@ -164,8 +167,8 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
     ) -> None:
         """Advance the model by ``dt`` seconds.
 
-        Reads ``joint_q`` and ``joint_qd`` of ``state_in`` (and refreshes its ``body_q``); writes all of ``joint_q``,
-        ``joint_qd``, ``body_q`` and ``body_qd`` of ``state_out``, which may be ``state_in``.
+        Reads ``joint_q`` and ``joint_qd`` of ``state_in`` (and refreshes its ``body_q``), of bodies that are no joint's child
+        ``body_q`` and ``body_qd``; writes all four of ``state_out``, which may be ``state_in``.
 
         Args:
             state_in: State at the start of the step.
@@ -215,9 +218,12 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
         dofs["joint_target_q"] = model.joint_coord_count
         require_arrays("control", control, dofs, device, optional=tuple(dofs))
         reference_is_com = self.options.position_update == "symplectic"
+        before = bundles.state_arrays(state_in)
         return Frame(
             state_in=state_in,
             state_out=state_out,
+            before=before,
+            after=before if state_out is state_in else bundles.state_arrays(state_out),
             rows=self._open_contacts(contacts),
             orders=orders_of(state_in, state_out, control, reference_is_com),
             efforts=bundles.efforts(model, state_in, control, self.options),
@@ -250,10 +256,8 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
         """Public velocity to sap velocity, and poses, velocities and motion columns."""
         self._adopt_initial_velocities(frame)
         self.motion.group_speed.zero_()
-        inputs = [self.tree, self.joints, self.bodies, self.motion, frame.orders]
-        self._launch(
-            kinematics, self.topology.tree_count, inputs + [*_joint_state(frame.state_in), frame.state_in.body_q]
-        )
+        inputs = [self.tree, self.joints, self.bodies, self.motion, frame.orders, frame.before]
+        self._launch(kinematics, self.topology.tree_count, inputs)
 
     def _adopt_initial_velocities(self, frame: Frame) -> None:
         """Where the model gives a free body its velocity through ``body_qd`` alone, start from that."""
@@ -302,25 +306,21 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
         if self.topology.loop_joints and frame.state_out is not frame.state_in:  # theirs are measured from these
             wp.copy(frame.state_out.joint_q, frame.state_in.joint_q)
             wp.copy(frame.state_out.joint_qd, frame.state_in.joint_qd)
-        inputs = [self.tree, self.joints, self.bodies, self.motion, frame.orders]
-        inputs += [*_joint_state(frame.state_in), *_joint_state(frame.state_out)]
+        inputs = [self.tree, self.joints, self.bodies, self.motion, frame.orders, frame.before, frame.after]
         self._launch(integrate, self.topology.tree_count, [*inputs, UPDATES[self.options.position_update], frame.dt])
 
     def _publish(self, frame: Frame) -> None:
         """Body states of the new joint state."""
-        before, after = frame.state_in, frame.state_out
-        bodies_before, bodies_after = (before.body_q, before.body_qd), (after.body_q, after.body_qd)
-        if before is not after and self.topology.link_count < self.model.body_count:
-            inputs = [self.tree, *bodies_before, *bodies_after]
-            self._launch(output.keep_loose_bodies, self.model.body_count, inputs)
+        if frame.state_in is not frame.state_out and self.topology.link_count < self.model.body_count:
+            self._launch(output.keep_loose_bodies, self.model.body_count, [self.tree, frame.before, frame.after])
         orders = Orders()
         orders.qd_in = frame.orders.qd_out
         orders.reference_is_com = frame.orders.reference_is_com
-        inputs = [self.tree, self.joints, self.bodies, self.arrived, orders, *_joint_state(after), *bodies_after]
+        inputs = [self.tree, self.joints, self.bodies, self.arrived, orders, frame.after]
         self._launch(output.publish_bodies, self.topology.tree_count, inputs)
         if self.topology.loop_joints:
-            inputs = [self.tree, self.joints, self.couplings, self.arrived, *_joint_state(after)]
-            self._launch(output.publish_loop_joints, self.couplings.kind.shape[0], inputs)
+            inputs = [self.tree, self.joints, self.couplings, self.arrived]
+            self._launch(output.publish_loop_joints, self.couplings.kind.shape[0], [*inputs, frame.after])
 
     def _move_particles(self, frame: Frame) -> None:
         """Particles fly freely, by Newton's own integrator: gravity and applied forces, no contact."""
@@ -556,7 +556,3 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
             wp.launch_tiled(
                 kernel, dim=[self.topology.group_count], inputs=inputs, block_dim=BLOCK_DIM, device=self.device
             )
-
-
-def _joint_state(state) -> list[wp.array]:
-    return [state.joint_q, state.joint_qd]

@@ -1,8 +1,8 @@
 """The bundles of arrays that kernels share, and their allocation.
 
 Lengths: ``G`` solve groups, ``T`` trees, ``L`` links, ``D`` dofs, ``C`` contact slots. A *solve group* is a set of
-trees minimised together (one world), a *tree* is a root joint with everything below it, a *link* is one tree joint
-with the body it moves. Groups, trees, links and dofs are contiguous: the links of a tree lie between two entries of
+trees minimised together (one world), a *tree* is a root with everything below it, a *link* is one body with the tree
+joint that moves it; a root that no joint moves flies freely. Groups, trees, links and dofs are contiguous: the links of a tree lie between two entries of
 ``tree_link_start``, and so on. Spatial vectors are angular first, in world axes, about the world origin.
 """
 
@@ -39,7 +39,7 @@ class Tree:
     group_tree_start: wp.array[wp.int32]  # (G + 1,)
     group_dof_start: wp.array[wp.int32]  # (G + 1,)
     group_hessian_start: wp.array[wp.int64]  # (G + 1,)
-    link_joint: wp.array[wp.int32]  # (L,) Newton joint
+    link_joint: wp.array[wp.int32]  # (L,) Newton joint; -1 for a root that no joint moves
     link_body: wp.array[wp.int32]  # (L,) Newton body
     link_parent: wp.array[wp.int32]  # (L,) link, -1 for the world
     link_tree: wp.array[wp.int32]  # (L,)
@@ -47,9 +47,9 @@ class Tree:
     path_start: wp.array[wp.int32]  # (L + 1,)
     path_dof: wp.array[wp.int32]  # dofs from the root to each link, that link's own included
     dof_link: wp.array[wp.int32]  # (D,)
-    dof_public: wp.array[wp.int32]  # (D,) index in Newton's joint_qd
+    dof_public: wp.array[wp.int32]  # (D,) index in Newton's joint_qd; -1 for a root that no joint moves
     dof_coord: wp.array[wp.int32]  # (D,) index in Newton's joint_q, -1 where the coordinate is a quaternion
-    body_link: wp.array[wp.int32]  # (bodies,) -1 for a body no joint moves
+    body_link: wp.array[wp.int32]  # (bodies,) -1 for a body that does not move by itself
 
 
 @wp.struct
@@ -77,6 +77,16 @@ class Joints:
     target_mode: wp.array[wp.int32]
     target_ke: wp.array[wp.float32]
     target_kd: wp.array[wp.float32]
+
+
+@wp.struct
+class StateArrays:
+    """The arrays of one of the caller's states; for a root that no joint moves, ``body_q`` and ``body_qd`` count."""
+
+    joint_q: wp.array[wp.float32]
+    joint_qd: wp.array[wp.float32]
+    body_q: wp.array[wp.transform]
+    body_qd: wp.array[wp.spatial_vector]
 
 
 @wp.struct

@@ -11,7 +11,7 @@ from ..constraints.axis_laws import JointInput, JointLaw
 from ..constraints.drives import Targets
 from ..minimizer.line_search import Tolerances
 from ..multibody.free_motion import Efforts
-from ..workspace import Bodies, Joints, Shapes
+from ..workspace import Bodies, Joints, Shapes, StateArrays
 from .contact_rows import ContactRows
 from .contacts import ContactLaw
 
@@ -41,6 +41,15 @@ def joints(model) -> Joints:
 def bodies(model) -> Bodies:
     """The model's body arrays and gravity."""
     return _fill(Bodies, model, "body_", gravity=model.gravity)
+
+
+def state_arrays(state, body_q=None, body_qd=None) -> StateArrays:
+    """The arrays of a state; other bodies' in place of its own where they are given."""
+    bundle = StateArrays()
+    bundle.joint_q, bundle.joint_qd = state.joint_q, state.joint_qd
+    bundle.body_q = state.body_q if body_q is None else body_q
+    bundle.body_qd = state.body_qd if body_qd is None else body_qd
+    return bundle
 
 
 def shapes(model) -> Shapes:

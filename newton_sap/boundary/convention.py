@@ -115,6 +115,14 @@ def read3(values: wp.array[wp.float32], start: int):
 
 
 @wp.func
+def free_velocity(orders: Orders, v_C: wp.vec3d, w: wp.vec3d, r_OC: wp.vec3d):
+    """[v_C, w] to [w, v_ref], with the solver's reference point."""
+    if orders.reference_is_com == 1:
+        return wp.spatial_vectord(w[0], w[1], w[2], v_C[0], v_C[1], v_C[2])
+    return sap_velocity(v_C, w, r_OC)
+
+
+@wp.func
 def free_velocity_from_joint_qd(orders: Orders, joint_qd: wp.array[wp.float32], start: int, r_OC: wp.vec3d):
     """A free joint's velocity as [w, v_ref] from either order."""
     v_C = read3(joint_qd, start)
@@ -122,9 +130,7 @@ def free_velocity_from_joint_qd(orders: Orders, joint_qd: wp.array[wp.float32], 
     if orders.qd_in == 1:
         w = read3(joint_qd, start)
         v_C = read3(joint_qd, start + 3) + wp.cross(w, r_OC)
-    if orders.reference_is_com == 1:
-        return wp.spatial_vectord(w[0], w[1], w[2], v_C[0], v_C[1], v_C[2])
-    return sap_velocity(v_C, w, r_OC)
+    return free_velocity(orders, v_C, w, r_OC)
 
 
 @wp.func

@@ -19,7 +19,7 @@ from ..constraints.couplers import (
     MIMIC_ROW,
 )
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
-from .topology import Topology, body_name, joint_name
+from .topology import FREELY, Topology, body_name, joint_name
 
 CONNECT, WELD, JOINT = 0, 1, 2
 """Types of MuJoCo's equality constraints, as importers write them."""
@@ -152,7 +152,7 @@ def _distances(model, topology) -> list[Coupling | None]:
     types, parent, child = model.joint_type.numpy(), model.joint_parent.numpy(), model.joint_child.numpy()
     out = []
     for j in topology.arrays["link_joint"]:
-        if types[j] == int(newton.JointType.DISTANCE):
+        if j != FREELY and types[j] == int(newton.JointType.DISTANCE):
             a, b = int(parent[j]), int(child[j])
             start = int(model.joint_qd_start.numpy()[j])
             group = _group_of_bodies(topology, a, b)

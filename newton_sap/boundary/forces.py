@@ -8,7 +8,7 @@ from ..constraints.coupler_pool import ROWS, anchor_of
 from ..constraints.couplers import LOOP_LAWS
 from ..constraints.drives import explicit_effort, read_drive
 from ..constraints.loop_axes import loop_axis, loop_drive
-from ..multibody.joints import BALL, is_free
+from ..multibody.joints import BALL, flies, is_free
 from ..multibody.spatial import angular, linear
 from ..workspace import (
     Bodies,
@@ -69,7 +69,7 @@ def observe_joint_contact_forces(
     for link in range(first, end):
         t = tree.link_tree[link]
         start = tree.link_dof_start[link]
-        if start >= tree.tree_dof_start[t] + m.locked[t]:
+        if tree.link_joint[link] >= 0 and start >= tree.tree_dof_start[t] + m.locked[t]:
             W = arrived.momentum[link] / dt
             if is_free(joints.type[tree.link_joint[link]]):
                 force = linear(W)
@@ -99,7 +99,7 @@ def observe_drive_efforts(
     t = tree.link_tree[link]
     start = tree.link_dof_start[link]
     first = tree.tree_dof_start[t] + m.locked[t]
-    if is_free(joints.type[joint]):
+    if flies(joints, joint):
         return
     for dof in range(wp.max(start, first), tree.link_dof_start[link + 1]):
         drive = read_drive(tree, joints, step.targets, step.joint_q, joint, dof, wp.min(dof - start, 2))

@@ -26,7 +26,7 @@ def bodies_with_velocity_of_their_own(model, topology) -> np.ndarray:
         [
             j
             for j in roots
-            if types[j] in free and not joint_qd[start[j] : start[j] + 6].any() and body_qd[child[j]].any()
+            if j >= 0 and types[j] in free and not joint_qd[start[j] : start[j] + 6].any() and body_qd[child[j]].any()
         ],
         dtype=np.int32,
     )

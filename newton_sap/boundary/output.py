@@ -9,7 +9,7 @@ from ..multibody.free_motion import Efforts
 from ..multibody.joints import BALL, is_free
 from ..multibody.kinematics import place_link
 from ..multibody.spatial import angular, inertia_about_origin, inertia_times, linear, to_mat33d, velocity_at, wrench_at
-from ..workspace import Bodies, ContactPool, CouplerPool, CouplingTable, Joints, Motion, Pools, Tree
+from ..workspace import Bodies, ContactPool, CouplerPool, CouplingTable, Joints, Motion, Pools, StateArrays, Tree
 from .convention import Orders, free_force_from_joint_f
 
 wp.set_module_options({"enable_backward": False})
@@ -22,19 +22,17 @@ def publish_bodies(
     bodies: Bodies,
     arrived: Motion,
     orders: Orders,
-    joint_q: wp.array[wp.float32],
-    joint_qd: wp.array[wp.float32],
-    body_q: wp.array[wp.transform],
-    body_qd: wp.array[wp.spatial_vector],
+    state: StateArrays,
 ):
     """Poses and COM velocities of the new joint state."""
     t = wp.tid()
     for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
-        frame = place_link(tree, joints, bodies, arrived, orders, joint_q, joint_qd, link, 0)
-        body = tree.link_body[link]
-        v_C = velocity_at(frame.velocity, arrived.com[link])
-        body_q[body] = wp.transform(wp.vec3(frame.position), wp.quat(frame.rotation))
-        body_qd[body] = wp.spatial_vector(wp.vec3(v_C), wp.vec3(angular(frame.velocity)))
+        frame = place_link(tree, joints, bodies, arrived, orders, state, link, 0)
+        if tree.link_joint[link] >= 0:
+            body = tree.link_body[link]
+            v_C = velocity_at(frame.velocity, arrived.com[link])
+            state.body_q[body] = wp.transform(wp.vec3(frame.position), wp.quat(frame.rotation))
+            state.body_qd[body] = wp.spatial_vector(wp.vec3(v_C), wp.vec3(angular(frame.velocity)))
 
 
 @wp.func
@@ -52,8 +50,7 @@ def publish_loop_joints(
     joints: Joints,
     table: CouplingTable,
     arrived: Motion,
-    joint_q: wp.array[wp.float32],
-    joint_qd: wp.array[wp.float32],
+    state: StateArrays,
 ):
     """Coordinates and rates of loop joints at the new poses; each angle keeps to its turn."""
     c = wp.tid()
@@ -63,31 +60,29 @@ def publish_loop_joints(
     i = table.axis[c]
     a = anchor_of(tree, arrived, table.body_a[c], joints.X_p[joint])
     b = anchor_of(tree, arrived, table.body_b[c], joints.X_c[joint])
-    at = loop_axis(joints, table, c, a, b, joint_q)
+    at = loop_axis(joints, table, c, a, b, state.joint_q)
     rate = wp.dot(at.F, velocity_of(arrived, b.link) - velocity_of(arrived, a.link))
-    joint_qd[joints.qd_start[joint] + i] = wp.float32(rate) * wp.float32(at.valid)
+    state.joint_qd[joints.qd_start[joint] + i] = wp.float32(rate) * wp.float32(at.valid)
     if joints.type[joint] == BALL:
         if i == 0:
             turned = wp.normalize(wp.quat_inverse(a.rotation) * b.rotation)
             for k in range(4):
-                joint_q[joints.q_start[joint] + k] = wp.float32(turned[k])
+                state.joint_q[joints.q_start[joint] + k] = wp.float32(turned[k])
     else:
-        joint_q[joints.q_start[joint] + i] = wp.float32(at.q)
+        state.joint_q[joints.q_start[joint] + i] = wp.float32(at.q)
 
 
 @wp.kernel
 def keep_loose_bodies(
     tree: Tree,
-    body_q: wp.array[wp.transform],
-    body_qd: wp.array[wp.spatial_vector],
-    body_q_out: wp.array[wp.transform],
-    body_qd_out: wp.array[wp.spatial_vector],
+    before: StateArrays,
+    after: StateArrays,
 ):
-    """A body no joint moves passes through unchanged."""
+    """A body that does not move by itself passes through unchanged."""
     body = wp.tid()
     if tree.body_link[body] < 0:
-        body_q_out[body] = body_q[body]
-        body_qd_out[body] = body_qd[body]
+        after.body_q[body] = before.body_q[body]
+        after.body_qd[body] = before.body_qd[body]
 
 
 @wp.kernel
@@ -188,7 +183,10 @@ def observe_parent_wrenches(
     dt: wp.float64,
     body_parent_f: wp.array[wp.spatial_vector],
 ):
-    """Wrench through each body's inbound joint about its COM: what the subtree gained, less its own forces."""
+    """Wrench through each body's inbound joint about its COM: what the subtree gained, less its own forces.
+
+    A body that no joint moves keeps its zero.
+    """
     t = wp.tid()
     start = tree.tree_link_start[t]
     end = tree.tree_link_start[t + 1]
@@ -205,6 +203,8 @@ def observe_parent_wrenches(
             arrived.momentum[above] = arrived.momentum[above] + arrived.momentum[link]
         through = (arrived.momentum[link] - m.momentum[link]) / dt
         joint = tree.link_joint[link]
+        if joint < 0:
+            continue  # nothing but roundoff
         if is_free(joints.type[joint]) and efforts.joint_f.shape[0] > 0:
             # A free joint's own effort passes through the joint.
             F = free_force_from_joint_f(orders, efforts.joint_f, joints.qd_start[joint], m.com[link] - m.position[link])

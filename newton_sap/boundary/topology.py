@@ -12,6 +12,17 @@ from ..workspace import DIRECT_DOFS, Tree, allocate
 
 SUPPORTED_JOINTS = ("PRISMATIC", "REVOLUTE", "BALL", "FIXED", "FREE", "DISTANCE", "D6")
 
+_DRIVING = [
+    int(newton.JointTargetMode.POSITION), int(newton.JointTargetMode.VELOCITY), int(newton.JointTargetMode.POSITION_VELOCITY)
+]  # fmt: skip
+"""Target modes with a drive."""
+
+FREELY = -1
+"""In place of a joint: a root that no joint moves, whose coordinates are ``body_q`` and ``body_qd``."""
+
+_LOOSE = 2
+_KINEMATIC = int(newton.BodyFlags.KINEMATIC)
+
 
 @dataclass(frozen=True)
 class Topology:
@@ -53,14 +64,12 @@ def build_topology(model) -> Topology:
 
     Raises:
         NotImplementedError: A joint that is not simulated (cable, disabled tree joint), by name.
-        ValueError: A dynamic body that no joint moves, or a joint that hangs on such a body.
     """
-    joints, loops = _inbound_joints(model)
-    _require_moved_bodies(model, joints)
-    trees = _trees(model, joints)
+    inbound, loops = _inbound_joints(model)
+    trees = _trees(model, inbound)
     groups, group_world = _groups(model, trees, loops)
     order = sorted(range(len(trees)), key=lambda t: (groups[t], t))
-    return _pack(model, [trees[t] for t in order], [groups[t] for t in order], group_world, loops)
+    return _pack(model, inbound, [trees[t] for t in order], [groups[t] for t in order], group_world, loops)
 
 
 def body_name(model, body: int) -> str:
@@ -74,25 +83,18 @@ def joint_name(model, joint: int) -> str:
 
 
 def _inbound_joints(model) -> tuple[dict[int, int], list[int]]:
-    """Map each body to the tree joint that moves it, and list the joints that close loops."""
-    parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
-    types, articulation = model.joint_type.numpy(), model.joint_articulation.numpy()
-    enabled = model.joint_enabled.numpy()
-    names = {int(t): t.name for t in newton.JointType}
-    end = model.articulation_end.numpy() if model.articulation_count else np.zeros(0, int)
+    """Map each moving body to the tree joint that moves it or to :data:`FREELY`, and list the joints that close loops."""
+    parent, child, enabled = model.joint_parent.numpy(), model.joint_child.numpy(), model.joint_enabled.numpy()
+    flags = model.body_flags.numpy()
+    _require_supported_joints(model)
     inbound: dict[int, int] = {}
     loops: list[int] = []
-    in_tree = [articulation[j] >= 0 and j < end[articulation[j]] for j in range(model.joint_count)]
-    # Joints of articulations claim their bodies first; a stand-alone world joint moves what is left.
-    for j in sorted(range(model.joint_count), key=lambda j: (not in_tree[j], j)):
-        kind = names.get(int(types[j]), str(types[j]))
-        if kind not in SUPPORTED_JOINTS:
-            raise NotImplementedError(
-                f"{joint_name(model, j)} has type {kind}, which SolverSAP does not simulate; use one of "
-                f"{', '.join(SUPPORTED_JOINTS)}, or SolverVBD for cables"
-            )
-        body = int(child[j])
-        if body in inbound or not (in_tree[j] or parent[j] == -1):
+    rank = _ranks(model)
+    assembly = list(range(model.body_count))
+    for j in sorted(range(model.joint_count), key=lambda j: (rank[j], j)):
+        above, body = int(parent[j]), int(child[j])
+        loose = rank[j] >= _LOOSE and (not enabled[j] or flags[body] & _KINEMATIC)
+        if body in inbound or loose or (above >= 0 and _root(assembly, above) == body):
             loops.append(j)
             continue
         if not enabled[j]:
@@ -101,70 +103,89 @@ def _inbound_joints(model) -> tuple[dict[int, int], list[int]]:
                 "enable it or replace it by a free joint"
             )
         inbound[body] = j
+        if above >= 0:
+            assembly[body] = above
+    jointed = {int(b) for b in (*parent, *child)}
+    mass = model.body_mass.numpy()
+    for body in range(model.body_count):
+        if body not in inbound and (body in jointed or (mass[body] > 0.0 and not flags[body] & _KINEMATIC)):
+            inbound[body] = FREELY
     return inbound, sorted(loops)
 
 
-def _require_moved_bodies(model, inbound: dict[int, int]) -> None:
-    """Refuse dynamic bodies that would silently stand still."""
-    mass, flags = model.body_mass.numpy(), model.body_flags.numpy()
-    kinematic = int(newton.BodyFlags.KINEMATIC)
-    for body in range(model.body_count):
-        if body not in inbound and mass[body] > 0.0 and not flags[body] & kinematic:
-            raise ValueError(
-                f"{body_name(model, body)} has mass {mass[body]:g} but no joint moves it; add a joint "
-                "(add_joint_free for a free body, or add_body instead of add_link), or flag it KINEMATIC"
+def _require_supported_joints(model) -> None:
+    names = {int(t): t.name for t in newton.JointType}
+    for j, number in enumerate(model.joint_type.numpy()):
+        kind = names.get(int(number), str(number))
+        if kind not in SUPPORTED_JOINTS:
+            raise NotImplementedError(
+                f"{joint_name(model, j)} has type {kind}, which SolverSAP does not simulate; use one of "
+                f"{', '.join(SUPPORTED_JOINTS)}, or SolverVBD for cables"
             )
+
+
+def _ranks(model) -> list[int]:
+    """Give each joint its turn to claim its body: articulations, stand-alone world joints, then what may close loops.
+
+    A drive acts best on a coordinate of its own, so the driven ones go first.
+    """
+    parent, articulation = model.joint_parent.numpy(), model.joint_articulation.numpy()
+    end = model.articulation_end.numpy() if model.articulation_count else np.zeros(0, int)
+    start, mode = model.joint_qd_start.numpy(), model.joint_target_mode.numpy()
+    ranks = []
+    for j in range(model.joint_count):
+        if articulation[j] >= 0 and j < end[articulation[j]]:
+            ranks.append(0)
+        elif parent[j] == -1:
+            ranks.append(1)
+        else:
+            ranks.append(_LOOSE if np.isin(mode[start[j] : start[j + 1]], _DRIVING).any() else _LOOSE + 1)
+    return ranks
+
+
+def _root(assembly: list[int], body: int) -> int:
+    """The body at the root of what hangs together; paths shorten on the way."""
+    while assembly[body] != body:
+        assembly[body] = assembly[assembly[body]]
+        body = assembly[body]
+    return body
 
 
 def _trees(model, inbound: dict[int, int]) -> list[list[tuple[int, int]]]:
-    """List each tree as (joint, parent position in the list) pairs, parents first, subtrees contiguous."""
-    parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
+    """List each tree as (body, parent position in the list) pairs, parents first, subtrees contiguous."""
+    parent = model.joint_parent.numpy()
     children: dict[int, list[int]] = {}
     roots = []
-    for j in sorted(inbound.values()):
-        if parent[j] == -1:
-            roots.append(j)
-        elif int(parent[j]) in inbound:
-            children.setdefault(int(parent[j]), []).append(j)
+    for body, j in sorted(inbound.items(), key=lambda item: (item[1] == FREELY, item[1], item[0])):
+        if j == FREELY or parent[j] == -1:
+            roots.append(body)
         else:
-            raise ValueError(
-                f"{joint_name(model, j)} hangs on {body_name(model, int(parent[j]))}, which no joint moves; "
-                "attach that body to the world with a joint (add_joint_fixed or add_joint_free)"
-            )
-    trees, placed = [], 0
+            children.setdefault(int(parent[j]), []).append(body)
+    trees = []
     for root in roots:
         tree, stack = [], [(root, -1)]
         while stack:
-            j, above = stack.pop()
+            body, above = stack.pop()
             here = len(tree)
-            tree.append((j, above))
-            stack += [(k, here) for k in reversed(children.get(int(child[j]), []))]
+            tree.append((body, above))
+            stack += [(k, here) for k in reversed(children.get(body, []))]
         trees.append(tree)
-        placed += len(tree)
-    if placed != len(inbound):
-        reached = {j for tree in trees for j, _ in tree}
-        lost = next(j for j in inbound.values() if j not in reached)
-        raise ValueError(
-            f"{joint_name(model, lost)} belongs to a cycle of joints that never reaches the world; break the cycle"
-        )
     return trees
 
 
 def _groups(model, trees, loops) -> tuple[list[int], np.ndarray]:
     """Give each tree its solve group: its world, or one common group where a global body may touch every world."""
     world, flags = model.body_world.numpy(), model.body_flags.numpy()
-    child = model.joint_child.numpy()
-    kinematic = int(newton.BodyFlags.KINEMATIC)
-    roots = [int(child[tree[0][0]]) for tree in trees]
+    roots = [tree[0][0] for tree in trees]
     worlds = [int(world[body]) for body in roots]
     shaped = {int(b) for b in model.shape_body.numpy()} if model.shape_count else set()
 
     def may_touch_all(tree, root):
-        bodies = {int(child[j]) for j, _ in tree}
-        return world[root] == -1 and not flags[root] & kinematic and bool(bodies & shaped)
+        bodies = {body for body, _ in tree}
+        return world[root] == -1 and not flags[root] & _KINEMATIC and bool(bodies & shaped)
 
     coupled = any(may_touch_all(tree, root) for tree, root in zip(trees, roots, strict=True))
-    parent = model.joint_parent.numpy()
+    parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
     coupled |= any(parent[j] >= 0 and world[parent[j]] != world[child[j]] for j in loops)
     present = sorted(set(worlds))
     if coupled or len(present) <= 1:
@@ -173,12 +194,11 @@ def _groups(model, trees, loops) -> tuple[list[int], np.ndarray]:
     return [number[w] for w in worlds], np.array(list(number), dtype=np.int32)
 
 
-def _pack(model, trees, groups, group_world, loops) -> Topology:
+def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
     """Number links and dofs through and lay the arrays out."""
-    joint_child = model.joint_child.numpy()
-    links = [(tree, j, above) for tree, members in enumerate(trees) for j, above in members]
+    links = [(tree, body, above) for tree, members in enumerate(trees) for body, above in members]
     tree_link_start = np.cumsum([0] + [len(t) for t in trees])
-    link_dofs = [_joint_dofs(model, j) for _, j, _ in links]
+    link_dofs = [_joint_dofs(model, inbound[body]) for _, body, _ in links]
     link_dof_start = np.cumsum([0] + [len(d) for d in link_dofs])
     link_parent = [-1 if above < 0 else int(tree_link_start[tree]) + above for tree, _, above in links]
     tree_dof_start = link_dof_start[tree_link_start]
@@ -195,8 +215,8 @@ def _pack(model, trees, groups, group_world, loops) -> Topology:
     group_sizes = np.diff(group_dof_start).astype(np.int64)
     group_sizes[group_sizes > DIRECT_DOFS] = 0  # no Hessian: conjugate gradients
     body_link = np.full(model.body_count, -1, dtype=np.int32)
-    for link, (_, j, _) in enumerate(links):
-        body_link[joint_child[j]] = link
+    for link, (_, body, _) in enumerate(links):
+        body_link[body] = link
     dofs = [d for link in link_dofs for d in link]
 
     arrays = {
@@ -207,8 +227,8 @@ def _pack(model, trees, groups, group_world, loops) -> Topology:
         "group_tree_start": tree_of_group,
         "group_dof_start": group_dof_start,
         "group_hessian_start": np.cumsum([0, *(group_sizes * group_sizes)], dtype=np.int64),
-        "link_joint": np.array([j for _, j, _ in links]),
-        "link_body": np.array([joint_child[j] for _, j, _ in links]),
+        "link_joint": np.array([inbound[body] for _, body, _ in links]),
+        "link_body": np.array([body for _, body, _ in links]),
         "link_parent": np.array(link_parent),
         "link_tree": np.array([tree for tree, _, _ in links]),
         "link_dof_start": link_dof_start,
@@ -237,7 +257,9 @@ def _pack(model, trees, groups, group_world, loops) -> Topology:
 
 
 def _joint_dofs(model, j: int) -> list[tuple[int, int]]:
-    """List a joint's dofs in solver order as (index in joint_qd, index in joint_q or -1)."""
+    """List a joint's dofs in solver order as (index in joint_qd, index in joint_q or -1); Newton knows none of FREELY."""
+    if j == FREELY:
+        return [(-1, -1)] * 6
     qd = int(model.joint_qd_start.numpy()[j])
     q = int(model.joint_q_start.numpy()[j])
     count = int(model.joint_qd_start.numpy()[j + 1]) - qd

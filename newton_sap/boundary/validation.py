@@ -7,7 +7,7 @@ import math
 import newton
 import numpy as np
 
-from .topology import body_name, joint_name
+from .topology import FREELY, body_name, joint_name
 
 _FINITE = {
     "body": ("body_mass", "body_inertia", "body_com"),
@@ -47,13 +47,14 @@ def validate_topology(model, topology) -> None:
         dofs = range(arrays["link_dof_start"][link], arrays["link_dof_start"][link + 1])
         body, joint = int(arrays["link_body"][link]), int(arrays["link_joint"][link])
         kinematic = parent[link] < 0 and flags[body] & int(newton.BodyFlags.KINEMATIC)
-        bare = [d for d in dofs if armature[arrays["dof_public"][d]] == 0.0]
+        bare = [d for d in dofs if joint == FREELY or armature[arrays["dof_public"][d]] == 0.0]
         if bare and subtree[link] == 0.0 and not kinematic:
             raise ValueError(
-                f"{joint_name(model, joint)} moves {body_name(model, body)} and what hangs on it, which has no mass; "
+                f"{_mover(model, joint)} moves {body_name(model, body)} and what hangs on it, which has no mass; "
                 "give it mass (a shape with density, or mass and inertia), or the joint armature"
             )
-        _require_orthogonal_axes(model, joint)
+        if joint != FREELY:
+            _require_orthogonal_axes(model, joint)
     for joint in topology.loop_joints:
         _require_orthogonal_axes(model, joint)
 
@@ -130,10 +131,14 @@ def require_positive_mass_matrix(model, topology, factor: np.ndarray, locked: np
         if bad.any():
             link = int(arrays["dof_link"][first + locked[t] + int(np.argmax(bad))])
             raise ValueError(
-                f"{joint_name(model, int(arrays['link_joint'][link]))} moves "
+                f"{_mover(model, int(arrays['link_joint'][link]))} moves "
                 f"{body_name(model, int(arrays['link_body'][link]))} along a direction without mass or inertia; give the "
                 "body mass and inertia (a shape with density), or the joint armature"
             )
+
+
+def _mover(model, joint: int) -> str:
+    return "free flight without a joint" if joint == FREELY else joint_name(model, joint)
 
 
 def _owner(model, kind: str, index: int) -> str:

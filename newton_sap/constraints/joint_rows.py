@@ -78,6 +78,8 @@ def link_rows(
 ):
     """All rows of one link's joint; returns the next free row."""
     joint = tree.link_joint[link]
+    if joint < 0:
+        return at
     t = tree.link_tree[link]
     start = tree.link_dof_start[link]
     free = is_free(joints.type[joint])

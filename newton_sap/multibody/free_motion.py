@@ -6,7 +6,7 @@ from ..boundary.convention import Orders, free_force_from_joint_f, residual_from
 from ..constraints.drives import Targets, explicit_effort, read_drive
 from ..minimizer.cholesky import factor_block, solve_block
 from ..workspace import Bodies, Joints, Motion, Tree
-from .joints import BALL, is_free, read_quaternion
+from .joints import BALL, flies, is_free, read_quaternion
 from .spatial import angular, cross_force, inertia_times, linear, rotation_vector, to_vec3d, velocity_at, wrench_at
 
 wp.set_module_options({"enable_backward": False})
@@ -43,7 +43,7 @@ def external_wrench(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, order
     if efforts.body_f.shape[0] > 0:
         residual = residual_from_body_f(orders, efforts.body_f, body, r_OC)
         wrench = wrench - wrench_at(linear(residual), angular(residual), origin)
-    if is_free(joints.type[joint]) and efforts.joint_f.shape[0] > 0:
+    if joint >= 0 and flies(joints, joint) and efforts.joint_f.shape[0] > 0:
         F = free_force_from_joint_f(orders, efforts.joint_f, joints.qd_start[joint], r_OC)
         wrench = wrench + wrench_at(linear(F), angular(F), origin)
     return wrench
@@ -58,7 +58,7 @@ def joint_effort(
     dof = tree.link_dof_start[link] + i
     public = tree.dof_public[dof]
     effort = wp.float64(0.0)
-    if not is_free(joints.type[joint]):
+    if not flies(joints, joint):
         if efforts.joint_f.shape[0] > 0:
             effort = wp.float64(efforts.joint_f[public])
         stiffness = wp.float64(joints.stiffness[public])
@@ -152,7 +152,7 @@ def note_drives(
     size = tree.tree_dof_start[t + 1] - first
     for dof in range(tree.link_dof_start[link], tree.link_dof_start[link + 1]):
         added = wp.float64(0.0)
-        if not is_free(joints.type[joint]):
+        if not flies(joints, joint):
             drive = read_drive(
                 tree, joints, efforts.targets, joint_q, joint, dof, wp.min(dof - tree.link_dof_start[link], 2)
             )
@@ -178,10 +178,13 @@ def add_joint_terms(
 ):
     """Armature, implicit damping and spring on the diagonal, and the dof's entry of r."""
     public = tree.dof_public[dof]
-    armature = wp.float64(joints.armature[public])
-    implicit = dt * wp.float64(joints.damping[public])
-    if efforts.explicit_springs == 0 and not is_free(joints.type[tree.link_joint[link]]):
-        implicit += dt * dt * wp.float64(joints.stiffness[public])
+    armature = wp.float64(0.0)
+    implicit = wp.float64(0.0)
+    if public >= 0:
+        armature = wp.float64(joints.armature[public])
+        implicit = dt * wp.float64(joints.damping[public])
+        if efforts.explicit_springs == 0 and not is_free(joints.type[tree.link_joint[link]]):
+            implicit += dt * dt * wp.float64(joints.stiffness[public])
     effort = joint_effort(tree, joints, efforts, joint_q, link, dof - tree.link_dof_start[link], m.v0[dof])
     local = dof - tree.tree_dof_start[t]
     size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]

@@ -1,9 +1,12 @@
-"""Coordinates after the step, from the velocity the minimiser found; writes ``joint_q`` and ``joint_qd``."""
+"""Coordinates after the step, from the velocity the minimiser found; writes ``joint_q`` and ``joint_qd``.
+
+Of roots that no joint moves it writes ``body_q`` and ``body_qd``.
+"""
 
 import warp as wp
 
 from ..boundary.convention import Orders, read3, write_free_velocity
-from ..workspace import Bodies, Joints, Motion, Tree
+from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .joints import BALL, is_free, read_quaternion
 from .kinematics import child_anchor_inverse
 from .spatial import rotation_of, to_vec3d
@@ -49,15 +52,23 @@ def write_quaternion(joint_q: wp.array[wp.float32], start: int, q: wp.quatd):
 
 
 @wp.func
+def com_velocity(m: Motion, orders: Orders, dof: int, r_OC: wp.vec3d):
+    """Velocity of the COM from a free link's own six, [w, v_ref]."""
+    v_C = wp.vec3d(m.v[dof + 3], m.v[dof + 4], m.v[dof + 5])
+    if orders.reference_is_com == 0:
+        v_C += wp.cross(wp.vec3d(m.v[dof], m.v[dof + 1], m.v[dof + 2]), r_OC)
+    return v_C
+
+
+@wp.func
 def advance_free(
     tree: Tree,
     joints: Joints,
     bodies: Bodies,
     m: Motion,
     orders: Orders,
-    joint_q: wp.array[wp.float32],
-    joint_q_out: wp.array[wp.float32],
-    joint_qd_out: wp.array[wp.float32],
+    state: StateArrays,
+    out: StateArrays,
     link: int,
     update: int,
     dt: wp.float64,
@@ -71,19 +82,42 @@ def advance_free(
     reference = origin
     if orders.reference_is_com == 1:
         reference = origin + wp.quat_rotate(back, com)
-    before = read_quaternion(joint_q, q + 3)
-    point = read3(joint_q, q) + wp.quat_rotate(before, reference) + dt * rate3(m, update, dof + 3)
+    before = read_quaternion(state.joint_q, q + 3)
+    point = read3(state.joint_q, q) + wp.quat_rotate(before, reference) + dt * rate3(m, update, dof + 3)
     after = turn(before, rate3(m, update, dof), update, dt)
     anchor = point - wp.quat_rotate(after, reference)
     for i in range(3):
-        joint_q_out[q + i] = wp.float32(anchor[i])
-    write_quaternion(joint_q_out, q + 3, after)
-    w = wp.vec3d(m.v[dof], m.v[dof + 1], m.v[dof + 2])
-    v_C = wp.vec3d(m.v[dof + 3], m.v[dof + 4], m.v[dof + 5])
+        out.joint_q[q + i] = wp.float32(anchor[i])
+    write_quaternion(out.joint_q, q + 3, after)
     r_OC = wp.quat_rotate(after * back, com)
-    if orders.reference_is_com == 0:
-        v_C += wp.cross(w, r_OC)
-    write_free_velocity(orders, joint_qd_out, joints.qd_start[joint], w, v_C, r_OC)
+    w = wp.vec3d(m.v[dof], m.v[dof + 1], m.v[dof + 2])
+    v_C = com_velocity(m, orders, dof, r_OC)
+    write_free_velocity(orders, out.joint_qd, joints.qd_start[joint], w, v_C, r_OC)
+
+
+@wp.func
+def advance_free_body(
+    tree: Tree,
+    bodies: Bodies,
+    m: Motion,
+    orders: Orders,
+    out: StateArrays,
+    link: int,
+    update: int,
+    dt: wp.float64,
+):
+    """As :func:`advance_free`, of a root that no joint moves."""
+    body = tree.link_body[link]
+    dof = tree.link_dof_start[link]
+    com = to_vec3d(bodies.com[body])
+    reference = wp.vec3d()
+    if orders.reference_is_com == 1:
+        reference = com
+    point = m.position[link] + wp.quat_rotate(m.rotation[link], reference) + dt * rate3(m, update, dof + 3)
+    after = turn(m.rotation[link], rate3(m, update, dof), update, dt)
+    out.body_q[body] = wp.transform(wp.vec3(point - wp.quat_rotate(after, reference)), wp.quat(after))
+    w = wp.vec3(wp.vec3d(m.v[dof], m.v[dof + 1], m.v[dof + 2]))
+    out.body_qd[body] = wp.spatial_vector(wp.vec3(com_velocity(m, orders, dof, wp.quat_rotate(after, com))), w)
 
 
 @wp.func
@@ -91,9 +125,8 @@ def advance_ball_or_chain(
     tree: Tree,
     joints: Joints,
     m: Motion,
-    joint_q: wp.array[wp.float32],
-    joint_q_out: wp.array[wp.float32],
-    joint_qd_out: wp.array[wp.float32],
+    state: StateArrays,
+    out: StateArrays,
     link: int,
     update: int,
     dt: wp.float64,
@@ -104,12 +137,27 @@ def advance_ball_or_chain(
     dof = tree.link_dof_start[link]
     count = tree.link_dof_start[link + 1] - dof
     if joints.type[joint] == BALL:
-        write_quaternion(joint_q_out, q, turn(read_quaternion(joint_q, q), rate3(m, update, dof), update, dt))
+        write_quaternion(out.joint_q, q, turn(read_quaternion(state.joint_q, q), rate3(m, update, dof), update, dt))
     else:
         for i in range(count):
-            joint_q_out[q + i] = wp.float32(wp.float64(joint_q[q + i]) + dt * position_rate(m, update, dof + i))
+            out.joint_q[q + i] = wp.float32(wp.float64(state.joint_q[q + i]) + dt * position_rate(m, update, dof + i))
     for i in range(count):
-        joint_qd_out[joints.qd_start[joint] + i] = wp.float32(m.v[dof + i])
+        out.joint_qd[joints.qd_start[joint] + i] = wp.float32(m.v[dof + i])
+
+
+@wp.func
+def keep_link(tree: Tree, joints: Joints, state: StateArrays, out: StateArrays, link: int):
+    """A prescribed link keeps its coordinates, which its owner moves."""
+    joint = tree.link_joint[link]
+    if joint < 0:
+        body = tree.link_body[link]
+        out.body_q[body] = state.body_q[body]
+        out.body_qd[body] = state.body_qd[body]
+    else:
+        for i in range(joints.q_start[joint], joints.q_start[joint + 1]):
+            out.joint_q[i] = state.joint_q[i]
+        for i in range(joints.qd_start[joint], joints.qd_start[joint + 1]):
+            out.joint_qd[i] = state.joint_qd[i]
 
 
 @wp.kernel
@@ -119,24 +167,21 @@ def integrate(
     bodies: Bodies,
     m: Motion,
     orders: Orders,
-    joint_q: wp.array[wp.float32],
-    joint_qd: wp.array[wp.float32],
-    joint_q_out: wp.array[wp.float32],
-    joint_qd_out: wp.array[wp.float32],
+    state: StateArrays,
+    out: StateArrays,
     update: int,
     dt: wp.float64,
 ):
-    """q = q0 (+) dt v; a prescribed joint keeps its coordinates, which its owner moves."""
+    """q = q0 (+) dt v."""
     t = wp.tid()
     first = tree.tree_dof_start[t]
     for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
         joint = tree.link_joint[link]
         if tree.link_dof_start[link] - first < m.locked[t]:
-            for i in range(joints.q_start[joint], joints.q_start[joint + 1]):
-                joint_q_out[i] = joint_q[i]
-            for i in range(joints.qd_start[joint], joints.qd_start[joint + 1]):
-                joint_qd_out[i] = joint_qd[i]
+            keep_link(tree, joints, state, out, link)
+        elif joint < 0:
+            advance_free_body(tree, bodies, m, orders, out, link, update, dt)
         elif is_free(joints.type[joint]):
-            advance_free(tree, joints, bodies, m, orders, joint_q, joint_q_out, joint_qd_out, link, update, dt)
+            advance_free(tree, joints, bodies, m, orders, state, out, link, update, dt)
         else:
-            advance_ball_or_chain(tree, joints, m, joint_q, joint_q_out, joint_qd_out, link, update, dt)
+            advance_ball_or_chain(tree, joints, m, state, out, link, update, dt)

@@ -37,6 +37,15 @@ def is_free(kind: int):
 
 
 @wp.func
+def flies(joints: Joints, joint: int):
+    """Whether a link has six velocities ``[w, v_ref]``: by its joint, or because it has none."""
+    free = bool(joint < 0)
+    if joint >= 0:
+        free = is_free(joints.type[joint])
+    return free
+
+
+@wp.func
 def parent_anchor(frame: Frame, X_p: wp.transform):
     """The frame of the joint's anchor on the parent; velocity and bias are those of the parent."""
     out = Frame()
@@ -98,16 +107,12 @@ def through_ball(m: Motion, joints: Joints, joint_q: wp.array[wp.float32], joint
 
 
 @wp.func
-def through_free(
-    m: Motion, joints: Joints, joint_q: wp.array[wp.float32], joint: int, dof: int, frame: Frame, reference: wp.vec3d
-):
+def through_free(m: Motion, dof: int, frame: Frame, offset: wp.vec3d, turn: wp.quatd, reference: wp.vec3d):
     """Through a free joint; ``reference`` is the velocity's reference point in the child-anchor frame."""
-    q = joints.q_start[joint]
     parent = frame.velocity
     axes = wp.quat_to_matrix(frame.rotation)
-    offset = wp.vec3d(wp.float64(joint_q[q]), wp.float64(joint_q[q + 1]), wp.float64(joint_q[q + 2]))
     anchor = frame.position + wp.quat_rotate(frame.rotation, offset)
-    frame.rotation = frame.rotation * read_quaternion(joint_q, q + 3)
+    frame.rotation = frame.rotation * turn
     pivot = anchor + wp.quat_rotate(frame.rotation, reference)
     spin = wp.vec3d()
     slide = wp.vec3d()

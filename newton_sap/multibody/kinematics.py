@@ -3,8 +3,8 @@
 import newton
 import warp as wp
 
-from ..boundary.convention import Orders, free_velocity_from_joint_qd
-from ..workspace import Bodies, Joints, Motion, Tree
+from ..boundary.convention import Orders, free_velocity, free_velocity_from_joint_qd, read3
+from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .joints import BALL, Frame, is_free, parent_anchor, read_quaternion, through_ball, through_chain, through_free
 from .spatial import inertia_about_origin, to_mat33d, to_quatd, to_vec3d, velocity_at
 
@@ -39,7 +39,8 @@ def through_joint(
         reference = origin
         if reference_is_com == 1:
             reference = origin + wp.quat_rotate(back, com)
-        frame = through_free(m, joints, joint_q, joint, dof, frame, reference)
+        q = joints.q_start[joint]
+        frame = through_free(m, dof, frame, read3(joint_q, q), read_quaternion(joint_q, q + 3), reference)
     elif kind == BALL:
         frame = through_ball(m, joints, joint_q, joint, dof, frame)
     else:
@@ -56,8 +57,7 @@ def read_velocity(
     bodies: Bodies,
     m: Motion,
     orders: Orders,
-    joint_q: wp.array[wp.float32],
-    joint_qd: wp.array[wp.float32],
+    state: StateArrays,
     link: int,
 ):
     """Take a joint's velocity over into solver order; only free joints change (see ``boundary.convention``)."""
@@ -67,14 +67,31 @@ def read_velocity(
     if is_free(joints.type[joint]):
         back, _origin = child_anchor_inverse(joints.X_c[joint])
         # r_OC in parent-anchor axes: child anchor orientation, then the body's in it.
-        turn = read_quaternion(joint_q, joints.q_start[joint] + 3) * back
+        turn = read_quaternion(state.joint_q, joints.q_start[joint] + 3) * back
         r_OC = wp.quat_rotate(turn, to_vec3d(bodies.com[tree.link_body[link]]))
-        u = free_velocity_from_joint_qd(orders, joint_qd, start, r_OC)
+        u = free_velocity_from_joint_qd(orders, state.joint_qd, start, r_OC)
         for i in range(6):
             m.v0[first + i] = u[i]
     else:
         for i in range(tree.link_dof_start[link + 1] - first):
-            m.v0[first + i] = wp.float64(joint_qd[start + i])
+            m.v0[first + i] = wp.float64(state.joint_qd[start + i])
+
+
+@wp.func
+def place_free_body(tree: Tree, m: Motion, orders: Orders, state: StateArrays, link: int, parent: Frame, com: wp.vec3d):
+    """From the world to a root that no joint moves: its coordinates are those of the body."""
+    body = tree.link_body[link]
+    first = tree.link_dof_start[link]
+    turn = to_quatd(wp.transform_get_rotation(state.body_q[body]))
+    V = state.body_qd[body]
+    u = free_velocity(orders, to_vec3d(wp.spatial_top(V)), to_vec3d(wp.spatial_bottom(V)), wp.quat_rotate(turn, com))
+    for i in range(6):
+        m.v0[first + i] = u[i]
+    reference = wp.vec3d()
+    if orders.reference_is_com == 1:
+        reference = com
+    offset = to_vec3d(wp.transform_get_translation(state.body_q[body]))
+    return through_free(m, first, parent, offset, turn, reference)
 
 
 @wp.func
@@ -84,13 +101,12 @@ def place_link(
     bodies: Bodies,
     m: Motion,
     orders: Orders,
-    joint_q: wp.array[wp.float32],
-    joint_qd: wp.array[wp.float32],
+    state: StateArrays,
     link: int,
     records: int,
 ):
     """Pose and velocity of one link, its parent being placed, and its columns and bias if they are wanted."""
-    read_velocity(tree, joints, bodies, m, orders, joint_q, joint_qd, link)
+    joint = tree.link_joint[link]
     parent = Frame()
     parent.rotation = wp.quat_identity(dtype=wp.float64)
     parent.records = records
@@ -102,9 +118,14 @@ def place_link(
         if records == 1:
             parent.bias = m.bias[above]
     com = to_vec3d(bodies.com[tree.link_body[link]])
-    frame = through_joint(
-        m, joints, joint_q, tree.link_joint[link], tree.link_dof_start[link], parent, com, orders.reference_is_com
-    )
+    frame = Frame()
+    if joint < 0:
+        frame = place_free_body(tree, m, orders, state, link, parent, com)
+    else:
+        read_velocity(tree, joints, bodies, m, orders, state, link)
+        frame = through_joint(
+            m, joints, state.joint_q, joint, tree.link_dof_start[link], parent, com, orders.reference_is_com
+        )
     m.position[link] = frame.position
     m.rotation[link] = frame.rotation
     m.velocity[link] = frame.velocity
@@ -130,20 +151,19 @@ def kinematics(
     bodies: Bodies,
     m: Motion,
     orders: Orders,
-    joint_q: wp.array[wp.float32],
-    joint_qd: wp.array[wp.float32],
-    body_q: wp.array[wp.transform],
+    state: StateArrays,
 ):
     """X, V = sum_k S_k v_k, c = sum_k (dS_k/dt) v_k and inertia per link, root to leaves; also refreshes ``body_q``."""
     t = wp.tid()
     lock_root(tree, bodies, m, t)
     for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
-        frame = place_link(tree, joints, bodies, m, orders, joint_q, joint_qd, link, 1)
+        frame = place_link(tree, joints, bodies, m, orders, state, link, 1)
         body = tree.link_body[link]
         com = m.com[link]
         mass = wp.float64(bodies.mass[body])
         m.mass[link] = mass
         m.moment[link] = mass * com
         m.inertia[link] = inertia_about_origin(mass, com, frame.rotation, to_mat33d(bodies.inertia[body]))
-        body_q[body] = wp.transform(wp.vec3(frame.position), wp.quat(frame.rotation))
+        if tree.link_joint[link] >= 0:
+            state.body_q[body] = wp.transform(wp.vec3(frame.position), wp.quat(frame.rotation))
         wp.atomic_max(m.group_speed, tree.tree_group[t], wp.length(velocity_at(frame.velocity, com)))
