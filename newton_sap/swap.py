@@ -16,6 +16,8 @@ from weakref import WeakSet
 import newton
 import newton.solvers
 
+from .swap_reset import reset_state
+
 REPLACEABLE = (
     "SolverFeatherstone",
     "SolverKamino",
@@ -40,7 +42,7 @@ class SwapLog:
     replaced: list[str] = field(default_factory=list)
     """Class names the example asked for and did not get, one per entry of ``solvers``."""
     kept: list[str] = field(default_factory=list)
-    """Sentences saying which solver stayed as it was, and why."""
+    """Sentences saying what was not swapped or not applied, and why."""
 
 
 @contextmanager
@@ -94,7 +96,8 @@ def make_stand_in(original: type, target: type, options: dict[str, Any], log: Sw
             if getattr(model, "particle_count", 0):
                 log.kept.append(f"{original.__name__} stays: its model has particles")
                 return original(model, *args, **kwargs)
-            solver = adapted(model, options, contactless=bool(kwargs.get("disable_contacts")), filled=filled)
+            contactless = bool(kwargs.get("disable_contacts"))
+            solver = adapted(model, options, contactless=contactless, filled=filled, notes=log.kept)
             log.solvers.append(solver)
             log.replaced.append(original.__name__)
             return solver
@@ -118,11 +121,12 @@ def adapt(target: type, original: type) -> type:
     """Return a subclass of ``target`` with what examples expect of ``original``: native contacts and their queries."""
 
     class Adapted(target):
-        def __init__(self, model, options, *, contactless, filled):
+        def __init__(self, model, options, *, contactless, filled, notes):
             self._own_pipeline = None if contactless else _pipeline(model)
             self._own_contacts = None if self._own_pipeline is None else self._own_pipeline.contacts()
             self._contactless = contactless
             self._filled = filled
+            self._notes = notes
             super().__init__(model, **_required_options(target, self._own_pipeline is None), **options)
 
         def step(self, state_in, state_out, control, contacts, dt, *, observables=None):
@@ -134,6 +138,16 @@ def adapt(target: type, original: type) -> type:
                 contacts = None
             keywords = {} if observables is None else {"observables": observables}
             return super().step(state_in, state_out, control, contacts, dt, **keywords)
+
+        def reset(self, state, world_mask=None, flags=None, *, config=None, **others):
+            """Reset; a configuration of SolverKamino is applied to the state first, and the rest is noted."""
+            left = list(others)
+            if config is not None:
+                left += reset_state(self.model, state, config, world_mask, flags)
+            note = f"reset without {', '.join(left)}, which {target.__name__} does not know"
+            if left and note not in self._notes:
+                self._notes.append(note)
+            super().reset(state, world_mask, flags)
 
         def get_max_contact_count(self):
             """Return the capacity [contacts] that a buffer for this model needs."""

@@ -46,6 +46,8 @@ ACCEPTANCE = {
     "domino_spiral": [],
     "pyramid": ["--num-frames", "20", "--num-pyramids", "1", "--pyramid-size", "5"],
     "recording": ["--world-count", "2"],
+    "kamino_basic_fourbar": ["--world-count", "2", "--no-from-usd"],
+    "kamino_basic_heterogeneous": ["--num-frames", "30", "--no-from-usd"],
 }
 
 
