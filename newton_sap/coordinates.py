@@ -73,7 +73,8 @@ class Coordinates:
         """Evaluate a model.
 
         Args:
-            model: A Newton model with articulations.
+            model: A Newton model with articulations. A root that no joint moves counts as fixed: its motion has no
+                coordinates in Newton.
             where: A ``newton.State`` whose ``joint_q`` and ``body_q`` agree, or joint coordinates (..., model's
                 ``joint_coord_count``) [m, rad], from which bodies are placed by forward kinematics.
         """

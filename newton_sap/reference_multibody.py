@@ -176,9 +176,14 @@ class Snapshot:
             chain = [int(j)]
             while self.parent[chain[-1]] >= 0 and int(self.parent[chain[-1]]) in owner:
                 chain.append(owner[int(self.parent[chain[-1]])])
+                if len(chain) > len(self.type):
+                    raise NotImplementedError("joints that move each other in a circle are not part of the reference")
             self.root[chain] = chain[-1]
             self.order += [i for i in reversed(chain) if i not in self.order]
-        kinematic = (read(model, "body_flags", int)[self.child] & KINEMATIC) != 0 if len(self.child) else []
+        flags = read(model, "body_flags", int)
+        if any(self.mass[b] > 0.0 and not flags[b] & KINEMATIC for b in range(self.bodies) if b not in owner):
+            raise NotImplementedError("bodies that no joint moves are not part of the reference")
+        kinematic = (flags[self.child] & KINEMATIC) != 0 if len(self.child) else []
         # A loop joint has no motion of its own: its dofs are no unknowns.
         self.prescribed_joint = np.logical_and(kinematic, self.parent < 0) | self.loop
         self.joint_of_dof = np.repeat(np.arange(len(self.type)), np.diff(self.qd_start))

@@ -7,6 +7,7 @@ import warp as wp
 from rig import G, Rig, link, material, put, weightless
 
 from newton_sap import SolverSAP
+from newton_sap.reference import ReferenceSolver
 
 COM = wp.vec3(0.03, -0.02, 0.05)
 POSE = wp.transform(wp.vec3(0.3, -0.2, 1.5), wp.quat_rpy(0.4, -0.3, 0.8))
@@ -278,3 +279,109 @@ def test_replay_gives_the_same_bits():
         wp.capture_launch(capture.graph)
     np.testing.assert_array_equal(a.body_q.numpy(), eager.state.body_q.numpy())
     np.testing.assert_array_equal(a.body_qd.numpy(), eager.state.body_qd.numpy())
+
+
+# What else is asked of the solver
+
+
+def test_observables():
+    """A free fall accelerates with gravity, and no joint passes a wrench to a body that has none."""
+    rig = thrown(stone(False), np.zeros(6))
+    kinds = rig.solver.ObservableKind
+    out = rig.solver.observables(kinds={kinds.BODY_QDD, kinds.BODY_PARENT_F})
+    out.body_parent_f.fill_(wp.spatial_vector(1.0, 2.0, 3.0, 4.0, 5.0, 6.0))
+    rig.solver.step(rig.state, rig.next, None, None, rig.dt, observables=out)
+    np.testing.assert_array_equal(out.body_parent_f.numpy(), 0.0)
+    np.testing.assert_allclose(out.body_qdd.numpy()[0], [0.0, 0.0, -G, 0.0, 0.0, 0.0], atol=2e-3)
+
+
+@pytest.mark.parametrize("update", ["symplectic", "sap_euler"])
+def test_inspection_and_inverse_dynamics(update):
+    """The dofs of the body without joint stand behind those of Newton's joints; a step explains itself."""
+    rigs = [thrown(fourbar(rooted=rooted), TWIST, position_update=update).run(20) for rooted in (True, False)]
+    views = [rig.solver.inspect() for rig in rigs]
+    behind = np.array([6, 7, 8, 9, 0, 1, 2, 3, 4, 5])
+    assert views[1].A.shape == (10, 10)
+    np.testing.assert_allclose(views[1].v, views[0].v[behind], atol=1e-4)
+    np.testing.assert_allclose(views[1].A, views[0].A[np.ix_(behind, behind)], atol=1e-5)
+    rig = rigs[1]
+    rig.push([0.0, 0.0, 5.0, 0.0, 0.0, 0.0])
+    rig.solver.step(rig.state, rig.next, None, None, rig.dt)
+    held = rig.next.body_q.numpy().copy()
+    found = rig.solver.inverse_dynamics(rig.state, rig.next, None, None, rig.dt)
+    np.testing.assert_array_equal(rig.next.body_q.numpy(), held)
+    assert np.abs(found.constraint_force).max() > 0.1
+    np.testing.assert_allclose(found.unexplained_force, 0.0, atol=0.02)
+
+
+def test_states_in_sap_order():
+    """``body_qd`` keeps Newton's order also where ``joint_qd`` has the solver's."""
+    rig = thrown(fourbar(), TWIST)
+    other = rig.solver.state()
+    other.joint_qd_order = "sap"
+    other.body_q.assign(rig.state.body_q)
+    other.body_qd.assign(rig.state.body_qd)
+    for _ in range(50):
+        rig.solver.step(other, other, None, None, rig.dt)
+    rig.run(50)
+    np.testing.assert_array_equal(other.body_q.numpy(), rig.state.body_q.numpy())
+    np.testing.assert_array_equal(other.body_qd.numpy(), rig.state.body_qd.numpy())
+
+
+def test_faults_stay_in_their_world():
+    """NaN in a body's pose spoils its own world only, and is counted there."""
+    one = newton.ModelBuilder()
+    add_fourbar(one)
+    many = newton.ModelBuilder()
+    for _ in range(2):
+        many.add_world(one)
+    rig, clean = Rig(finalize(many), 0.005), Rig(finalize(one), 0.005).run(20)
+    poses = rig.body_q
+    poses[0, 0] = np.nan
+    put(rig.state.body_q, poses)
+    rig.run(20)
+    np.testing.assert_array_equal(rig.solver.report().non_finite_steps > 0, [True, False])
+    np.testing.assert_array_equal(rig.body_q[4:], clean.body_q)
+
+
+def test_loop_that_starts_at_an_articulation():
+    """Newton's builder may put the tree part of a loop in an articulation without a root; only the closing joint is cut."""
+    builder = newton.ModelBuilder()
+    add_fourbar(builder)
+    builder.add_articulation([0, 1, 2])
+    solver = SolverSAP(finalize(builder))
+    assert solver.topology.loop_joints == (3,)
+    np.testing.assert_array_equal(solver.topology.arrays["link_joint"], [-1, 0, 1, 2])
+
+
+def test_joints_that_start_switched_off_hold_nothing():
+    """A stand-alone joint that is disabled leaves its child free, and ties it when it is enabled."""
+    builder = weightless()
+    a, b = link(builder), link(builder)
+    builder.add_joint_ball(a, b, enabled=False)
+    rig = Rig(finalize(builder), 0.01)
+    assert rig.solver.topology.dof_count == 12
+    rig.push([[1.0, 0.0, 0.0, 0.0, 0.0, 0.0], np.zeros(6)])
+    rig.run(10)
+    np.testing.assert_array_equal(rig.body_q[1, :3], 0.0)
+    rig.model.joint_enabled.assign(np.array([True]))
+    rig.run(30)
+    assert rig.body_qd[1, 0] > 0.1
+    np.testing.assert_allclose(rig.body_q[0, :3], rig.body_q[1, :3], atol=1e-4)
+
+
+@pytest.mark.parametrize("make", [fourbar, lambda: stone(False)], ids=["loop", "lone body"])
+def test_reference_names_what_it_leaves_out(make):
+    """The NumPy reference has neither loops nor bodies without joint."""
+    model = make()
+    with pytest.raises(NotImplementedError, match="not part of the reference"):
+        ReferenceSolver(model).step(model.state(), model.control(), None, 0.01)
+
+
+def test_mimic_of_a_loop_joint_is_refused():
+    """A joint that closes a loop cannot follow another one; it is named at construction."""
+    builder = newton.ModelBuilder()
+    add_fourbar(builder)
+    builder.set_joint_mimic(3, 0, coeffs=(0.0, 1.0))
+    with pytest.raises(NotImplementedError, match="joint_4.*closes a loop and is coupled"):
+        SolverSAP(finalize(builder))

@@ -172,6 +172,11 @@ def _dofs_of(model, topology, joint: int, axis: int = -1) -> tuple[int, int]:
 def _follow(model, topology, follower: int, leader: int, axes=(-1, -1), **where) -> Coupling:
     """One joint's coordinates as a polynomial of another's."""
     for joint in (follower, leader):
+        if joint in topology.loop_joints:
+            raise NotImplementedError(
+                f"{joint_name(model, joint)} closes a loop and is coupled to another joint, which SolverSAP does for tree "
+                "joints only; couple another joint of the loop, or cut the loop there"
+            )
         if joint >= 0 and newton.JointType(int(model.joint_type.numpy()[joint])) not in _SCALAR:
             raise NotImplementedError(
                 f"{joint_name(model, joint)} is coupled to another joint but has no scalar coordinates; "
