@@ -314,6 +314,38 @@ def test_inspection_and_inverse_dynamics(update):
     np.testing.assert_allclose(found.unexplained_force, 0.0, atol=0.02)
 
 
+def test_energy_and_momentum_of_a_state():
+    """The report of a state counts what flies without a joint as it counts a free joint."""
+    reports = []
+    for rooted in (True, False):
+        rig = thrown(fourbar(rooted=rooted), TWIST).run(20)
+        reports.append(rig.solver.report(rig.state))
+    for name in ("kinetic_energy", "potential_energy", "linear_momentum", "angular_momentum"):
+        values = [getattr(report, name) for report in reports]
+        assert np.abs(values[0]).max() > 0.1
+        np.testing.assert_allclose(values[1], values[0], rtol=1e-4, atol=1e-4)
+
+
+def test_observables_of_joints_leave_out_what_no_joint_moves():
+    """Contact forces in joint coordinates have no entries for a body without joint, and drives none at all."""
+    rigs = []
+    for rooted in (True, False):
+        builder = newton.ModelBuilder()
+        add_fourbar(builder, rooted=rooted, lift=SIDE + 0.019, shape=material())
+        builder.add_ground_plane(cfg=material())
+        rig = Rig(finalize(builder), 0.002)
+        kinds = rig.solver.ObservableKind
+        wanted = {kinds.JOINT_CONTACT_F, kinds.JOINT_DRIVE_F}
+        out = rig.solver.observables(contacts=rig.contacts, kinds=wanted)
+        rig.pipeline.collide(rig.state, rig.contacts, dt=rig.dt)
+        rig.push([[0.0] * 6, [5.0, 0.0, -9.0, 0.0, 0.0, 0.0], [0.0] * 6, [0.0] * 6])
+        rig.solver.step(rig.state, rig.next, None, rig.contacts, rig.dt, observables=out)
+        rigs.append(out.joint_contact_f.numpy())
+        np.testing.assert_array_equal(out.joint_drive_f.numpy(), 0.0)
+    assert np.abs(rigs[0][:6]).max() > 1.0
+    np.testing.assert_allclose(rigs[1], rigs[0][6:], atol=1e-3)
+
+
 def test_states_in_sap_order():
     """``body_qd`` keeps Newton's order also where ``joint_qd`` has the solver's."""
     rig = thrown(fourbar(), TWIST)

@@ -134,6 +134,15 @@ def free_velocity_from_joint_qd(orders: Orders, joint_qd: wp.array[wp.float32], 
 
 
 @wp.func
+def free_velocity_from_body_qd(orders: Orders, body_qd: wp.array[wp.spatial_vector], body: int, r_OC: wp.vec3d):
+    """A body's velocity as [w, v_ref]; ``body_qd`` is in public order always."""
+    V = body_qd[body]
+    v_C = wp.vec3d(wp.float64(V[0]), wp.float64(V[1]), wp.float64(V[2]))
+    w = wp.vec3d(wp.float64(V[3]), wp.float64(V[4]), wp.float64(V[5]))
+    return free_velocity(orders, v_C, w, r_OC)
+
+
+@wp.func
 def write_free_velocity(
     orders: Orders, joint_qd: wp.array[wp.float32], start: int, w: wp.vec3d, v_C: wp.vec3d, r_OC: wp.vec3d
 ):

@@ -3,7 +3,7 @@
 import newton
 import warp as wp
 
-from ..boundary.convention import Orders, free_velocity, free_velocity_from_joint_qd, read3
+from ..boundary.convention import Orders, free_velocity_from_body_qd, free_velocity_from_joint_qd, read3
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .joints import BALL, Frame, is_free, parent_anchor, read_quaternion, through_ball, through_chain, through_free
 from .spatial import inertia_about_origin, to_mat33d, to_quatd, to_vec3d, velocity_at
@@ -83,8 +83,7 @@ def place_free_body(tree: Tree, m: Motion, orders: Orders, state: StateArrays, l
     body = tree.link_body[link]
     first = tree.link_dof_start[link]
     turn = to_quatd(wp.transform_get_rotation(state.body_q[body]))
-    V = state.body_qd[body]
-    u = free_velocity(orders, to_vec3d(wp.spatial_top(V)), to_vec3d(wp.spatial_bottom(V)), wp.quat_rotate(turn, com))
+    u = free_velocity_from_body_qd(orders, state.body_qd, body, wp.quat_rotate(turn, com))
     for i in range(6):
         m.v0[first + i] = u[i]
     reference = wp.vec3d()
