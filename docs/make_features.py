@@ -5,6 +5,7 @@ python docs/make_features.py
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -37,4 +38,5 @@ def page() -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     (ROOT / "docs" / "features.md").write_text(page(), encoding="utf-8")

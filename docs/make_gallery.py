@@ -3,6 +3,7 @@
 Needs the extra ``viewer`` and a display; without one: ``xvfb-run -a python docs/make_gallery.py``.
 """
 
+import argparse
 import re
 import shlex
 import subprocess
@@ -23,6 +24,7 @@ def commands() -> list[list[str]]:
 
 def main() -> None:
     """Run every command, then shrink its picture."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     for arguments in commands():
         subprocess.run([sys.executable, "-m", "newton_sap.cli", *arguments], cwd=ROOT, check=True)
         path = ROOT / arguments[-1]

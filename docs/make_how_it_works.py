@@ -8,6 +8,7 @@ in ``SolverSAP`` itself.
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import newton
@@ -164,6 +165,7 @@ def draw_convergence() -> None:
 
 def main() -> None:
     """Draw both pictures."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     draw_one_step()
     draw_convergence()
 

@@ -8,11 +8,9 @@ Both solvers get the same model and the contacts of Newton's collision pipeline.
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 
 import newton
-import warp as wp
 from make_tuning import DT, Config, G, add_cube, ground_scene, scientific, table, write_tables
 
 from newton_sap import SolverSAP
@@ -102,5 +100,4 @@ def creeps() -> str:
 TABLES = {f.__name__: f for f in (depths, frictions, creeps)}
 
 if __name__ == "__main__":
-    wp.config.log_level = wp.LOG_WARNING
-    write_tables(PAGE, TABLES, sys.argv[1:])
+    write_tables(PAGE, TABLES)

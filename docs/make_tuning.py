@@ -8,9 +8,9 @@ Every number comes from the public interface. Times depend on the machine, every
 
 from __future__ import annotations
 
+import argparse
 import math
 import re
-import sys
 import time
 from pathlib import Path
 
@@ -345,10 +345,16 @@ TABLES = {
 }
 
 
-def write_tables(page: Path, tables: dict, names: list[str]) -> None:
-    """Measure the named tables, or all, and write them into a page, between its markers."""
+def write_tables(page: Path, tables: dict) -> None:
+    """Measure the tables named on the command line, or all, and write them into a page, between its markers."""
+    parser = argparse.ArgumentParser(description=f"Measures the tables of {page.name} and writes them into the page.")
+    parser.add_argument("tables", nargs="*", help=f"some of: {', '.join(tables)}; all if none is named")
+    names = parser.parse_args().tables or list(tables)
+    if unknown := [name for name in names if name not in tables]:
+        parser.error(f"no table {', '.join(unknown)}")
+    wp.config.log_level = wp.LOG_WARNING
     text = page.read_text(encoding="utf-8")
-    for name in names or tables:
+    for name in names:
         found = tables[name]()
         print(f"{name}\n{found}\n")
         pattern = rf"(<!-- measured: {name} -->\n).*?(<!-- end -->)"
@@ -359,5 +365,4 @@ def write_tables(page: Path, tables: dict, names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    wp.config.log_level = wp.LOG_WARNING
-    write_tables(PAGE, TABLES, sys.argv[1:])
+    write_tables(PAGE, TABLES)

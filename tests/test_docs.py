@@ -5,6 +5,9 @@ library is absent that the line ``<!-- needs: MODULE, MODULE -->`` names.
 """
 
 import re
+import runpy
+import shlex
+import subprocess
 import sys
 import types
 from dataclasses import dataclass
@@ -128,3 +131,221 @@ def test_code_is_marked_as_python(page):
     loose += [line for block in blocks_of(text) if not block.language for line in block.lines]
     code = re.compile(r"\s*(import \w+|from \w[\w.]* import|@wp\.|def \w+\(|print\(|solver\.step\()")
     assert not [line for line in loose if code.match(line)]
+
+
+# Commands ------------------------------------------------------------------------------------------------------------
+
+SAMPLES = {"NAME": "basic_pendulum", "SCENE": "sphere"}
+"""What the placeholders of a documented command stand for here."""
+
+EXECUTED = {
+    "newton-sap solvers": (),
+    "newton-sap run basic_pendulum --test": (),
+    "newton-sap run robot_omniwheel --option contact_model=sap": ("--num-frames", "5"),
+    "newton-sap compare box_on_incline --option sap.contact_model=sap": ("--num-frames", "6"),
+}
+"""Documented commands that are executed, with what makes them short; every other one is stopped before its work."""
+
+
+class Reached(Exception):
+    """A command has accepted its arguments and is about to work."""
+
+
+def commands_of(text):
+    """Every command of a page: the lines of shell blocks, of indented blocks and inline code that begins like one."""
+    fenced = [line for block in blocks_of(text) if block.language in ("sh", "") for line in block.lines]
+    indented = re.findall(r"^    (\S.*)$", text, re.MULTILINE)
+    inline = re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text)
+    begins = re.compile(r"(\.venv/bin/)?(newton-sap|python3?|pip|pytest|git|xvfb-run)\s")
+    shell = [line for block in blocks_of(text) if block.language == "sh" for line in block.lines]
+    assert all(begins.match(line) for line in shell if line), "a line of a shell block that no test understands"
+    for line in [*fenced, *indented, *inline]:
+        if begins.match(line):
+            yield from (part.strip().replace(".venv/bin/", "") for part in line.split("&&"))
+
+
+COMMANDS = sorted({(command, name_of(page)) for page in PAGES for command in commands_of(page.read_text("utf-8"))})
+OWN = sorted({shlex.join(shlex.split(command, comments=True)) for command, _ in COMMANDS if command[:6] == "newton"})
+
+
+@pytest.fixture
+def springs(tmp_path, monkeypatch):
+    """The solver of docs/guides/writing_a_solver.md, installed under the name that its page gives it."""
+    from newton_sap import registry
+
+    page = DOCS / "guides" / "writing_a_solver.md"
+    (target,) = re.findall(r'^springs = "(\w+:\w+)"$', page.read_text(encoding="utf-8"), re.MULTILINE)
+    module = target.partition(":")[0]
+    whole, _ = program_of(page.read_text(encoding="utf-8"))
+    solver_only = "\n".join(whole.splitlines()[: whole[: whole.index("ball = newton.ModelBuilder()")].count("\n")])
+    (tmp_path / f"{module}.py").write_text(solver_only, encoding="utf-8")
+    info = tmp_path / "springs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: springs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[newton.solvers]\nsprings = {target}\n")
+    monkeypatch.setattr(registry, "_outcomes", {})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    sys.modules.pop(module, None)
+
+
+def invoke(arguments):
+    """Run the command line in this process; return its exit code, and raise what it raised."""
+    from typer.testing import CliRunner
+
+    from newton_sap.cli.app import app
+
+    result = CliRunner().invoke(app, arguments)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.output
+
+
+def stop_before_work(monkeypatch):
+    """Let each command check all of its arguments, and raise :class:`Reached` in place of its work."""
+    from newton_sap.cli import bench_command, demo, run
+    from newton_sap.compare import session
+
+    def reached(*arguments, **keywords):
+        raise Reached
+
+    for module, name in ((run, "run_example"), (bench_command, "bench"), (demo, "demo_command"), (session, "_run")):
+        monkeypatch.setattr(module, name, reached)
+    for name in ("_require_viewer", "_require_display"):  # what is installed here is not the question
+        monkeypatch.setattr(run, name, lambda *arguments: None)
+
+
+@pytest.mark.parametrize("command", OWN)
+def test_own_command_is_accepted(command, springs, tmp_path, monkeypatch):
+    """The command line takes every documented command: names, options and values are those it knows."""
+    from newton_sap.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+    arguments = [SAMPLES.get(word, word) for word in shlex.split(command)[1:]]
+    if len(arguments) < 2 and arguments != ["demo"]:
+        import typer
+
+        assert not arguments or arguments[0] in typer.main.get_command(app).commands
+        return
+    stop_before_work(monkeypatch)
+    with pytest.raises(Reached):
+        code, text = invoke(arguments)
+        pytest.fail(f"{command} ended with {code}\n{text}")
+
+
+@pytest.mark.parametrize("command", EXECUTED)
+def test_own_command_runs(command, tmp_path, monkeypatch):
+    """A documented command, shortened where it would take long, does its work and ends well."""
+    assert command in OWN, "this command is documented no more"
+    monkeypatch.chdir(tmp_path)
+    code, text = invoke(shlex.split(command)[1:] + list(EXECUTED[command]))
+    assert code == 0, text
+
+
+def test_documented_solver_can_be_chosen_by_name(springs, tmp_path, monkeypatch):
+    """The commands at the end of docs/guides/writing_a_solver.md run with the solver of that page."""
+    commands = [command for command in OWN if "springs" in command]
+    assert len(commands) == 2
+    monkeypatch.chdir(tmp_path)
+    code, text = invoke(["solvers"])
+    assert code == 0 and "springs" in text
+    for command in commands:
+        code, text = invoke([*shlex.split(command)[1:], "--num-frames", "3"])
+        assert code == 0, text
+
+
+@pytest.mark.parametrize("command", sorted({command for command, _ in COMMANDS if not command.startswith("newton")}))
+def test_other_command_names_what_exists(command):
+    """Scripts, modules, extras and folders of documented commands exist."""
+    words = shlex.split(command, comments=True)
+    if words[:2] == ["xvfb-run", "-a"]:
+        words = words[2:] or ["pytest"]  # named by itself, to be put in front of another command
+    program, rest = words[0], words[1:]
+    if program in ("python", "python3"):
+        assert find_spec(rest[1]) if rest[0] == "-m" else (ROOT / rest[0]).is_file(), command
+    elif program == "pip":
+        tomllib = pytest.importorskip("tomllib")  # Python 3.10 has none
+        known = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+        assert rest[0] == "install", command
+        for extras in re.findall(r"\.\[([\w,]+)\]", command):
+            assert set(extras.split(",")) <= set(known), command
+    elif program == "pytest":
+        assert all((ROOT / word).exists() for word in rest if not word.startswith("-")), command
+    else:
+        pytest.fail(f"no test understands {command!r}")
+
+
+SCRIPTS = sorted([*DOCS.glob("*.py"), *(ROOT / "examples").glob("*.py")])
+
+
+@pytest.mark.parametrize("script", [path for path in SCRIPTS if path.name != "conf.py"], ids=name_of)
+def test_script_answers_help(script, monkeypatch, capsys):
+    """A script says what it does when asked with --help, and does nothing else."""
+    monkeypatch.setattr(sys, "argv", [str(script), "--help"])
+    monkeypatch.syspath_prepend(str(script.parent))
+    modules = set(sys.modules)
+    try:
+        with pytest.raises(SystemExit) as stop:
+            runpy.run_path(str(script), run_name="__main__")
+    finally:
+        for name in set(sys.modules) - modules:
+            if getattr(sys.modules[name], "__file__", None) and str(DOCS) in str(sys.modules[name].__file__):
+                del sys.modules[name]
+    assert not stop.value.code
+    assert "usage:" in capsys.readouterr().out
+
+
+# Links, images, site -------------------------------------------------------------------------------------------------
+
+
+def prose_of(text):
+    """A page without its blocks and inline code, where brackets and parentheses are no links."""
+    text = re.sub(r"^(```|~~~).*?^\1\s*$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=name_of)
+def test_links_lead_somewhere(page):
+    """Every relative link and every picture of a page exists."""
+    for target in LINK.findall(prose_of(page.read_text(encoding="utf-8"))):
+        path = target.partition("#")[0]
+        if not path or re.match(r"(https?|mailto):", path):
+            continue
+        assert not path.startswith("/") and (page.parent / path).resolve().exists(), f"{name_of(page)}: {target}"
+
+
+def test_every_picture_is_shown():
+    """No picture lies about that no page shows."""
+    shown = set()
+    for page in PAGES:
+        for target in LINK.findall(prose_of(page.read_text(encoding="utf-8"))):
+            shown.add((page.parent / target).resolve())
+    assert not [name_of(path) for path in sorted((DOCS / "img").iterdir()) if path.resolve() not in shown]
+
+
+def test_no_page_is_an_orphan():
+    """Every page is reached from the site's tables of contents."""
+    for page in PAGES:
+        assert not re.search(r"^orphan:", page.read_text(encoding="utf-8"), re.MULTILINE), name_of(page)
+
+
+def test_site_builds(tmp_path):
+    """Sphinx builds the site without a warning; a broken reference or a page outside every contents would be one."""
+    for module in ("sphinx", "myst_nb", "pydata_sphinx_theme", "sphinx_copybutton", "sphinx_design"):
+        if find_spec(module) is None:
+            pytest.skip(f"{module} is not installed (extra docs)")
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-b",
+        "html",
+        str(DOCS),
+        str(tmp_path / "site"),
+    ]
+    run = subprocess.run([*command, "-d", str(tmp_path / "trees")], capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / "site" / "index.html").is_file()
