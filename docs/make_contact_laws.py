@@ -2,6 +2,7 @@
 
     python docs/make_contact_laws.py            # prints Markdown, writes docs/img/contact_laws_*.png
     python docs/make_contact_laws.py --quick    # one time step only, no pictures
+    python docs/make_contact_laws.py --pictures # no tables
 
 Every number comes from the public interface: a model with one world per variant, Newton's collision pipeline and
 ``SolverSAP``.  The worlds of a model differ in their materials, so one run compares all variants of a law.
@@ -505,16 +506,19 @@ def main() -> None:
     """Measure, print and draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one time step, no pictures")
-    quick = parser.parse_args().quick
+    parser.add_argument("--pictures", action="store_true", help="no tables")
+    chosen = parser.parse_args()
     wp.config.quiet = True
     started = time.perf_counter()
-    for dt in (MAIN_STEP,) if quick else STEPS:
-        print_step(dt)
-    if quick:
-        return
+    if not chosen.pictures:
+        for dt in (MAIN_STEP,) if chosen.quick else STEPS:
+            print_step(dt)
+        if chosen.quick:
+            return
     found = tolerance_rows()
-    print_tolerances(found)
-    print_tipping()
+    if not chosen.pictures:
+        print_tolerances(found)
+        print_tipping()
     import matplotlib
 
     matplotlib.use("Agg")

@@ -10,8 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from PIL import Image
-
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH = 640
 
@@ -25,6 +23,8 @@ def commands() -> list[list[str]]:
 def main() -> None:
     """Run every command, then shrink its picture."""
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    from PIL import Image
+
     for arguments in commands():
         subprocess.run([sys.executable, "-m", "newton_sap.cli", *arguments], cwd=ROOT, check=True)
         path = ROOT / arguments[-1]

@@ -323,6 +323,42 @@ def test_every_picture_is_shown():
     assert not [name_of(path) for path in sorted((DOCS / "img").iterdir()) if path.resolve() not in shown]
 
 
+@pytest.fixture
+def images(monkeypatch):
+    """The script that draws all pictures, imported and not run."""
+    monkeypatch.syspath_prepend(str(DOCS))
+    import make_images
+
+    yield make_images
+    for name in ("make_images", "make_gallery"):
+        sys.modules.pop(name, None)
+
+
+def test_every_picture_has_a_maker(images):
+    """One script draws every picture in docs/img, and every picture that it draws is there."""
+    assert not images.unmade()
+    for part in images.PARTS.values():
+        assert (DOCS / part.script).is_file()
+        assert part.images and all((DOCS / "img" / image).is_file() for image in part.images)
+
+
+def test_picture_without_a_maker_is_refused(images, monkeypatch, tmp_path):
+    """A picture that no script draws stops the one that draws all, before it draws any."""
+    (tmp_path / "by_hand.png").write_bytes(b"")
+    monkeypatch.setattr(images, "IMAGES", tmp_path)
+    monkeypatch.setattr(images, "draw", lambda name: pytest.fail(f"{name} was drawn"))
+    monkeypatch.setattr(sys, "argv", ["make_images.py"])
+    with pytest.raises(SystemExit, match="by_hand.png"):
+        images.main()
+
+
+def test_part_that_draws_nothing_is_noticed(images, monkeypatch):
+    """A script that ends well without writing its pictures is an error."""
+    monkeypatch.setattr(images.subprocess, "run", lambda *arguments, **keywords: None)
+    with pytest.raises(SystemExit, match="how_sap_works.png"):
+        images.draw("how_it_works")
+
+
 def test_no_page_is_an_orphan():
     """Every page is reached from the site's tables of contents."""
     for page in PAGES:
