@@ -389,3 +389,28 @@ def test_site_builds(tmp_path):
     run = subprocess.run([*command, "-d", str(tmp_path / "trees")], capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
     assert (tmp_path / "site" / "index.html").is_file()
+
+
+# Facts ---------------------------------------------------------------------------------------------------------------
+
+
+def first_column(page, heading):
+    """The names in backquotes of the first column of the table below a heading."""
+    text = (DOCS / page).read_text(encoding="utf-8").partition(heading)[2].partition("\n#")[0]
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    return [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+
+
+def test_pages_name_every_scene_and_extra():
+    """The scenes of compare and bench, the viewers and the extras are all named on their pages, and no others."""
+    from newton_sap import scenes
+    from newton_sap.bench import SCENES
+    from newton_sap.cli.run import VIEWERS
+
+    (row,) = re.findall(r"^\| `SCENE` \| .*: (.*) \|$", (DOCS / "compare.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", row)) == sorted(scenes.SCENES)
+    assert sorted(first_column("benchmarks/README.md", "## Scenes")) == sorted(SCENES)
+    assert sorted(first_column("viewers.md", "| `--viewer` |")) == sorted(VIEWERS)
+    tomllib = pytest.importorskip("tomllib")  # Python 3.10 has none
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert sorted(first_column("quickstart.md", "## Extras")) == sorted(extras)
