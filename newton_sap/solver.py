@@ -28,6 +28,7 @@ from .boundary.validation import (
 from .config import SAPOptions, resolve_options
 from .constraints.drives import Targets
 from .constraints.laws import contact_law
+from .coupling import CoupledArticulations
 from .diagnostics import SolverReport, clear_stats, read_report, require_healthy
 from .inspection import Inspection, read_inspection
 from .inverse import InverseDynamics, inverse_dynamics
@@ -71,7 +72,7 @@ class Frame:
     dt: float
 
 
-class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInterface):
+class SolverSAP(OwnedDetection, CoupledArticulations):
     """Articulated rigid bodies with frictional contact by the semi-analytic primal (SAP) method.
 
     Each step minimises one strictly convex cost, so it has exactly one answer and always finds it. Contacts come
@@ -539,12 +540,16 @@ class SolverSAP(OwnedDetection, newton.solvers.experimental.coupled.CouplingInte
         for kernel in (*stages, self._minimize_kernel, integrate, output.publish_bodies, clear_stats):
             wp.load_module(kernel.module, device=self.device, block_dim=BLOCK_DIM)
 
-    def _check_mass_matrix(self) -> None:
-        """Factor the mass matrix once, so that a dof without inertia is named here and not found as NaN later."""
+    def _place_at_rest(self) -> None:
+        """Kinematics and mass matrix at the model's own coordinates; the step length keeps damping out of them."""
         state = self.model.state()
         frame = self._open_frame(state, state, None, None, 1.0e-6)
         self._move_bodies(frame)
         self._move_freely(frame)
+
+    def _check_mass_matrix(self) -> None:
+        """Factor the mass matrix once, so that a dof without inertia is named here and not found as NaN later."""
+        self._place_at_rest()
         require_positive_mass_matrix(self.model, self.topology, self.motion.factor.numpy(), self.motion.locked.numpy())
 
     def _launch(self, kernel, dim: int, inputs: list) -> None:
