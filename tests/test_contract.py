@@ -5,6 +5,7 @@ import inspect
 import subprocess
 import sys
 import unittest
+from pathlib import Path
 
 import broken_worlds  # noqa: F401, for the solvers it adds to BROKEN
 import newton
@@ -43,7 +44,7 @@ def test_every_check_has_a_broken_solver():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_check_finds_its_broken_solver(name):
-    """The fault is found by its check and by none of the two that follow; docs/contract.md has the whole matrix."""
+    """The fault is found by its check and by none of the two that follow."""
     with pytest.raises(Exception) as caught:
         run_check(name, BROKEN[name])
     assert not isinstance(caught.value, NotClaimed), caught.value
@@ -164,6 +165,51 @@ def test_violations_are_assertions():
     ) as caught:
         run_check("dt_may_change", BROKEN["dt_may_change"])
     assert isinstance(caught.value, ContractViolation)
+
+
+@pytest.fixture
+def scores(monkeypatch):
+    """The script that writes the page of scores, and the page."""
+    docs = Path(__file__).parents[1] / "docs"
+    monkeypatch.syspath_prepend(str(docs))
+    import make_contract
+
+    return make_contract, (docs / "contract.md").read_text(encoding="utf-8")
+
+
+def test_page_of_scores_is_complete(scores):
+    """docs/contract.md lists exactly the checks that exist, with what they ask, and SolverSAP passes all of them."""
+    script, page = scores
+    sap = script.column(page, "SAP")
+    assert list(sap) == NAMES
+    assert set(sap.values()) == {script.PASS}
+    said = page.split("## What the checks ask")[1].split("\n## ")[0]
+    assert said.strip() == script.asks_section(all_checks())
+    for solver in ("MuJoCo", "Featherstone", "XPBD", "SemiImplicit", "Kamino", "Steel"):
+        assert list(script.column(page, solver)) == NAMES
+
+
+def test_scores_survive_crashes_and_hangs(scores, monkeypatch):
+    """A check that kills its process, or gives no answer, is one cell; the checks after it are answered."""
+    script, _ = scores
+    child = """
+import json, os, sys, time
+for name in sys.argv[sys.argv.index("--checks") + 1:]:
+    if name == "free_fall":
+        os._exit(7)
+    if name == "joint_force":
+        time.sleep(100.0)
+    print(json.dumps([name, "failed" if name == "dt_may_change" else "passed", "a reason"]), flush=True)
+"""
+    monkeypatch.setattr(script, "CHILD", ("-c", child))
+    cells = script.run(script.SETTINGS[0], limit=2.0)
+    assert list(cells) == NAMES
+    odd = {name: (cell.status, cell.reason) for name, cell in cells.items() if cell.status != script.PASS}
+    assert odd == {
+        "dt_may_change": (script.FAIL, "a reason"),
+        "free_fall": (script.CRASH, "the process ended with code 7"),
+        "joint_force": (script.HANG, "no answer within 2 s"),
+    }
 
 
 def test_import_needs_no_pytest():
