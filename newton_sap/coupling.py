@@ -1,11 +1,17 @@
-"""SolverSAP inside Newton's coupled solvers: what it tells them about its articulations, and what it refuses."""
+"""SolverSAP inside Newton's coupled solvers: effective masses of articulated bodies, and proxies of other solvers' bodies."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import newton
 import numpy as np
+import warp as wp
 
 from .boundary.convention import skew
+from .boundary.topology import FREELY, body_name, joint_name
+
+wp.set_module_options({"enable_backward": False})
 
 _Flags = newton.ModelFlags
 
@@ -13,8 +19,26 @@ IMMOBILE = 1e-6
 """A Jacobian this small against its terms is rounding: the joints cannot move the point."""
 
 
+@wp.kernel
+def cancel_gyroscopic_torque(
+    proxy: wp.array[wp.int32],
+    inertia: wp.array[wp.mat33],
+    body_q: wp.array[wp.transform],
+    body_qd: wp.array[wp.spatial_vector],
+    body_f: wp.array[wp.spatial_vector],
+):
+    """Add ``w x I w`` to the load of each proxy: its owner has already turned it, so that only contacts should."""
+    body = wp.tid()
+    if proxy[body] < 0:
+        return
+    rotation = wp.transform_get_rotation(body_q[body])
+    w = wp.spatial_bottom(body_qd[body])
+    spin = wp.quat_rotate(rotation, inertia[body] * wp.quat_rotate_inv(rotation, w))
+    body_f[body] = body_f[body] + wp.spatial_vector(wp.vec3(0.0), wp.cross(w, spin))
+
+
 class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface):
-    """Effective masses of articulated bodies; a body proxy of another solver needs maximal coordinates and is refused."""
+    """What coupled solvers ask: effective masses of points of articulated bodies, and bodies that stand for others'."""
 
     def coupling_effective_mass_refresh_flags(self) -> int:
         """Return the model flags after which the effective masses change."""
@@ -33,8 +57,8 @@ class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface
     def coupling_eval_effective_mass(self, endpoint_kind, endpoint_index, endpoint_local_pos, out) -> None:
         """Write effective masses [kg]: for a point of a body, ``1 / mean over axes of J M^-1 J^T``.
 
-        ``M`` holds armatures and is that of ``model.joint_q``; loop-closing joints, drives, limits and contacts do not
-        count. A point that no joint moves keeps the mass of its body, particles theirs. Reads the device.
+        The mass matrix ``M`` is the model's at ``joint_q``, armatures included; constraints do not stiffen it, closed loops
+        among them. A point that no joint moves keeps the mass of its body, particles theirs. Reads the device.
 
         Args:
             endpoint_kind: ``EndpointKind`` of each endpoint.
@@ -43,7 +67,9 @@ class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface
             out: Effective masses [kg].
         """
         super().coupling_eval_effective_mass(endpoint_kind, endpoint_index, endpoint_local_pos, out)
-        self._overwrite(out, endpoint_kind, endpoint_index, endpoint_local_pos, lambda mass, body, weights: 1 / weights[0])
+        self._overwrite(
+            out, endpoint_kind, endpoint_index, endpoint_local_pos, lambda mass, body, weights: 1 / weights[0]
+        )
 
     def coupling_eval_effective_mass_block(
         self, endpoint_kind, endpoint_index, endpoint_local_pos, out_mass, out_inertia=None
@@ -75,14 +101,48 @@ class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface
     def coupling_rewind_proxy_body(
         self, body_local_to_proxy_global, state, coupling_forces, body_gravity_acceleration, dt
     ) -> None:
-        """Refuse to be the destination of a body proxy, whose pose arrives without joint coordinates."""
-        raise NotImplementedError("SolverSAP cannot be the destination of a body proxy; make it the source")
+        """Load each proxy with what keeps its velocity but for contacts: less gravity, gyroscopic torque, old feedback.
+
+        Raises:
+            NotImplementedError: A joint of this solver moves a proxy, whose pose arrives without joint coordinates.
+        """
+        self._require_unjointed(body_local_to_proxy_global)
+        super().coupling_rewind_proxy_body(
+            body_local_to_proxy_global, state, coupling_forces, body_gravity_acceleration, dt
+        )
+        if body_local_to_proxy_global.shape[0] and state.body_f is not None:
+            inputs = [body_local_to_proxy_global, self.model.body_inertia, state.body_q, state.body_qd, state.body_f]
+            wp.launch(cancel_gyroscopic_torque, body_local_to_proxy_global.shape[0], inputs, device=self.device)
 
     def coupling_harvest_proxy_wrenches(
         self, body_local_to_proxy_global, out_body_f, *, body_qd_before, state, state_out, contacts, dt
     ) -> None:
-        """Refuse to be the destination of a body proxy."""
-        raise NotImplementedError("SolverSAP cannot be the destination of a body proxy; make it the source")
+        """Add what turned and moved each proxy to its feedback [N, N m], with the inertia at the start of the step."""
+        super().coupling_harvest_proxy_wrenches(
+            body_local_to_proxy_global,
+            out_body_f,
+            body_qd_before=body_qd_before,
+            state=state,
+            # The step's impulses acted on the inertia of this pose; with that of the next they would not balance.
+            state_out=SimpleNamespace(body_q=state.body_q, body_qd=state_out.body_qd),
+            contacts=contacts,
+            dt=dt,
+        )
+
+    def _require_unjointed(self, proxies) -> None:
+        """Refuse proxies that joints of this solver move; a map is read once, and not while a graph is recorded."""
+        known = self.__dict__.setdefault("_known_proxies", set())
+        if proxies.ptr in known or (self.device.is_cuda and self.device.is_capturing):
+            return
+        arrays = self.topology.arrays
+        for body in np.flatnonzero(proxies.numpy() >= 0):
+            link = arrays["body_link"][body]
+            if link >= 0 and arrays["link_joint"][link] != FREELY:
+                raise NotImplementedError(
+                    f"{body_name(self.model, body)} is a proxy that {joint_name(self.model, arrays['link_joint'][link])} "
+                    "moves; SolverSAP takes proxies of bodies without their joints: leave joints out of the Proxy"
+                )
+        known.add(proxies.ptr)
 
     def _overwrite(self, out, kinds, indices, offsets, value) -> None:
         """Replace the entries of bodies that joints move by ``value(present, body, (1 / mass, 1 / inertia))``."""
@@ -126,7 +186,10 @@ def _inverse_weights(solver, kinds, bodies, offsets) -> dict[int, tuple[float, f
         velocity = linear - skew(point) @ angular
         size = np.linalg.norm(linear) + np.linalg.norm(point) * np.linalg.norm(angular)
         if np.linalg.norm(velocity) > IMMOBILE * size:
-            out[int(row)] = (np.trace(velocity @ response @ velocity.T) / 3, np.trace(angular @ response @ angular.T) / 3)
+            out[int(row)] = (
+                np.trace(velocity @ response @ velocity.T) / 3,
+                np.trace(angular @ response @ angular.T) / 3,
+            )
     return out
 
 

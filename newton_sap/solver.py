@@ -543,7 +543,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     def _place_at_rest(self) -> None:
         """Kinematics and mass matrix at the model's own coordinates; the step length keeps damping out of them."""
         state = self.model.state()
-        frame = self._open_frame(state, state, None, None, 1.0e-6)
+        frame = self._open_frame(state, state, None, None, 1.0e-9)
         self._move_bodies(frame)
         self._move_freely(frame)
 
