@@ -24,6 +24,7 @@ INTERNAL = {
     "boundary",
     "cli",
     "constraints",
+    "coupling",
     "mechanics",
     "minimizer",
     "multibody",
