@@ -14,7 +14,12 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "notebooks"
 QUIET = "ipykernel|IPython|jupyter_client|jupyter_core|traitlets|tornado|zmq|asyncio|matplotlib_inline|comm"
-STRICT = f"import warnings\nwarnings.simplefilter('error')\nwarnings.filterwarnings('ignore', module=r'({QUIET})')\n"
+STRICT = f"""
+import warnings
+warnings.simplefilter('error')
+warnings.filterwarnings('ignore', module=r'({QUIET})')
+warnings.filterwarnings('ignore', 'Support for Python 3.10 is deprecated')
+"""
 """Runs before a notebook: its warnings are errors, those of the machinery that runs it are not."""
 
 
