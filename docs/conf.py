@@ -37,6 +37,8 @@ napoleon_use_rtype = False
 html_theme = "pydata_sphinx_theme"
 html_title = f"newton_sap {release}"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
