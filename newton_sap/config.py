@@ -81,7 +81,8 @@ class SAPOptions:
     Default: Drake's ``sap_near_rigid_threshold``."""
 
     near_rigid_joint: float = 0.1
-    """``beta`` [-], > 0, for joint limits, drives, couplers and contacts of unset materials. Default: Drake."""
+    """``beta`` [-], > 0, for joint limits, drives, couplers, contacts of unset materials and all contacts under
+    ``"similar"``, whose stiffest has the period ``beta dt``. Default: Drake."""
 
     spin_friction: bool = False
     """Torsional and rolling friction (``mu_torsional``, ``mu_rolling`` [m]): the relative spin of touching bodies meets a

@@ -196,6 +196,9 @@ def regularize_contact(pool: ContactPool, law: ContactLaw, slot: int, w: wp.floa
         # Hunt & Crossley's law has no bound of its own, and its friction reads the depth, which must stay measurable.
         beta = law.rigid_beta
         normal.k = wp.min(FOUR_PI_SQUARED / (beta * beta * dt * dt), RIGID_FREQUENCY * RIGID_FREQUENCY) / w
+    elif law.similar == 1:
+        # Beyond this nothing changes that the step could resolve, but the minimum is ever harder to find.
+        normal.k = wp.min(k, FOUR_PI_SQUARED / (law.rigid_beta * law.rigid_beta * dt * dt * w))
     normal.fe0 = -normal.k * pool.phi0[slot]
     pool.R_t[slot] = law.sigma * w
     pool.R_n[slot] = regularization(dt, k, tau, w, beta)

@@ -363,6 +363,8 @@ class ReferenceSolver(Multibody):
         """Give a contact what the lagged and similar models need."""
         if k == RIGID:  # the laws have no bound of their own, and lagged friction needs a depth to be measured
             k = min(1.0 / (dt * dt * near_rigid(self.options.near_rigid_joint, row.w)), RIGID_FREQUENCY**2 / row.w)
+        elif self.options.contact_model == "similar":
+            k = min(k, 1.0 / (dt * dt * near_rigid(self.options.near_rigid_joint, row.w)))
         row.model, row.normal = self.options.contact_model, HuntCrossley(-k * row.phi0, k, d, dt)
         row.n0 = dt * max(row.normal.fe0, 0.0) * max(1.0 - d * v_n0, 0.0)
         if row.model == "sap":

@@ -89,6 +89,16 @@ def test_rests_at_its_weight_over_the_stiffness(law, stiffness, dissipation):
     assert abs(mass.v[2]) < 1.0e-5
 
 
+def test_similar_bounds_its_stiffness():
+    """Whatever the stiffness, a mass under similar rests no less deep than in a contact of period near_rigid_joint dt."""
+    dt, beta = 0.01, 0.5
+    bound = G / math.sqrt(3.0) * (beta * dt / (2.0 * math.pi)) ** 2  # w m = 1 / sqrt(3)
+    mass = PointMass("similar", dt, 1e12, height=0.0, near_rigid_joint=beta).run(100)
+    assert mass.q[2] == pytest.approx(-bound, **CLOSE)
+    loose = PointMass("similar", dt, 1e3, height=-G / 1e3, near_rigid_joint=beta).run(100)
+    assert loose.q[2] == pytest.approx(-G / 1e3, **CLOSE)
+
+
 @pytest.mark.parametrize("law", ["lagged", "similar"])
 @pytest.mark.parametrize(("dt", "beta"), [(1e-3, 0.1), (1.0 / 60.0, 0.1), (0.01, 1.0)])
 def test_default_materials_rest_at_a_measurable_depth(law, dt, beta):

@@ -9,6 +9,7 @@ import warp as wp
 
 from ..constraints.axis_laws import JointInput, JointLaw
 from ..constraints.drives import Targets
+from ..minimizer.continuation import PATIENCE
 from ..minimizer.line_search import Tolerances
 from ..multibody.free_motion import Efforts
 from ..workspace import Bodies, Joints, Shapes, StateArrays
@@ -106,6 +107,7 @@ def contact_law(options) -> ContactLaw:
     law.unset_ke = default.ke
     law.unset_kd = default.kd
     law.rigid_beta = options.near_rigid_joint
+    law.similar = int(options.contact_model == "similar")
     return law
 
 
@@ -134,6 +136,7 @@ def tolerances(options) -> Tolerances:
     """When the Newton loop and its line search stop."""
     out = Tolerances()
     out.max_iterations = options.max_iterations
+    out.patience = PATIENCE if options.contact_model == "similar" else -1
     out.optimality_abs = options.optimality_abs
     out.optimality_rel = options.optimality_rel
     out.cost_abs = options.cost_abs

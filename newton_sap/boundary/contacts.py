@@ -31,7 +31,8 @@ class ContactLaw:
     rigid_unset: int  # unset_materials
     unset_ke: wp.float32  # what Newton gives a shape nobody gave a stiffness [N/m]
     unset_kd: wp.float32  # [N s/m]
-    rigid_beta: wp.float64  # near-rigid bound of pairs without compliance of their own: near_rigid_joint
+    rigid_beta: wp.float64  # near-rigid bound where the law has none of its own: near_rigid_joint
+    similar: int
 
 
 @wp.struct

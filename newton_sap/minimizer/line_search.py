@@ -19,6 +19,7 @@ class Tolerances:
     """When the Newton loop and its line search stop."""
 
     max_iterations: int
+    patience: int  # iterations after which contacts are softened for a while; negative for never
     optimality_abs: wp.float64
     optimality_rel: wp.float64
     cost_abs: wp.float64

@@ -6,6 +6,7 @@ import warp as wp
 
 from ..workspace import COUPLER_ROWS, ROWS_PER_DOF, ContactPool, CouplingTable, Motion, Pools, Problem, Stats, Tree
 from .conjugate_gradient import solve_iteratively
+from .continuation import first_stage, next_stage, scale_stiffness
 from .hessian import newton_direction
 from .lanes import sync, total
 from .line_search import Tolerances, line_search
@@ -135,10 +136,12 @@ def minimize_kernel(evaluate_contact, real):
         before = wp.float64(0.0)
         alpha = wp.float64(0.0)
         running = int(0)
+        stage = first_stage()
         if at.unknowns > 0:
             running = int(1)
         while running == 1:
             value = evaluate(pools, problem, at)
+            reason = int(UNCONSTRAINED)
             if not (wp.isfinite(value.residual) and wp.isfinite(value.cost)):
                 reason = int(NON_FINITE)
             elif value.residual <= tol.optimality_abs + tol.optimality_rel * value.scale:
@@ -147,7 +150,14 @@ def minimize_kernel(evaluate_contact, real):
                 reason = int(COST)
             elif iterations >= tol.max_iterations:
                 reason = int(ITERATION_LIMIT)
-            if reason != UNCONSTRAINED:
+            softness = stage.softness
+            if reason == OPTIMAL or reason == COST:
+                stage = next_stage(pools.contacts, at, stage, 1, iterations, tol)
+            elif reason == UNCONSTRAINED:
+                stage = next_stage(pools.contacts, at, stage, 0, iterations, tol)
+            if stage.softness != softness:
+                alpha = wp.float64(0.0)  # the costs of two stages do not compare
+            elif reason != UNCONSTRAINED:
                 running = int(0)
             else:
                 before = value.cost
@@ -165,6 +175,9 @@ def minimize_kernel(evaluate_contact, real):
                     alpha = step.alpha
                     advance(problem, at, alpha)
                     iterations += 1
+        if stage.softness < wp.float64(1.0):  # ended too early: the answer is judged by the problem as given
+            scale_stiffness(pools.contacts, at, wp.float64(1.0) / stage.softness)
+            value = evaluate(pools, problem, at)
         dofs = tree.group_dof_start[g + 1] - tree.group_dof_start[g]
         record(m, pools.contacts, problem, stats, at, g, value, iterations, evaluations, reason, dofs)
 
