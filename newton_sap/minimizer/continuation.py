@@ -15,7 +15,11 @@ from .objective import Range
 wp.set_module_options({"enable_backward": False})
 
 PATIENCE = 20
-"""Iterations of the similar model before its contacts are softened; of 21,600 random problems 99.3 % need fewer."""
+"""Iterations of the similar model before its contacts are softened."""
+STUCK = wp.constant(wp.float64(1.0e-2))
+"""Residual over scale by then, below which it is nearly done."""
+SOLVED = wp.constant(wp.float64(1.0e-6))
+"""The same, at which a softened problem has told enough."""
 SOFTEST = wp.constant(wp.float64(2.0**-12))
 STIFFER = wp.constant(wp.float64(2.0**4))
 
@@ -49,7 +53,7 @@ def scale_stiffness(pool: ContactPool, at: Range, factor: wp.float64):
 
 @wp.func
 def next_stage(pool: ContactPool, at: Range, stage: Stage, converged: int, iterations: int, tol: Tolerances):
-    """Soften once when patience ends; stiffen whenever the softened problem is solved."""
+    """Soften once, when patience ends; stiffen whenever the softened problem is solved as far as it can be."""
     factor = wp.float64(1.0)
     if converged == 1 and stage.softness < wp.float64(1.0):
         factor = STIFFER

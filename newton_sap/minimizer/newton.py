@@ -6,7 +6,7 @@ import warp as wp
 
 from ..workspace import COUPLER_ROWS, ROWS_PER_DOF, ContactPool, CouplingTable, Motion, Pools, Problem, Stats, Tree
 from .conjugate_gradient import solve_iteratively
-from .continuation import first_stage, next_stage, scale_stiffness
+from .continuation import SOLVED, STUCK, first_stage, next_stage, scale_stiffness
 from .hessian import newton_direction
 from .lanes import sync, total
 from .line_search import Tolerances, line_search
@@ -151,9 +151,10 @@ def minimize_kernel(evaluate_contact, real):
             elif iterations >= tol.max_iterations:
                 reason = int(ITERATION_LIMIT)
             softness = stage.softness
-            if reason == OPTIMAL or reason == COST:
+            enough = stage.softness < wp.float64(1.0) and value.residual <= SOLVED * value.scale
+            if reason == OPTIMAL or reason == COST or (enough and reason == UNCONSTRAINED):
                 stage = next_stage(pools.contacts, at, stage, 1, iterations, tol)
-            elif reason == UNCONSTRAINED:
+            elif reason == UNCONSTRAINED and value.residual > STUCK * value.scale:
                 stage = next_stage(pools.contacts, at, stage, 0, iterations, tol)
             if stage.softness != softness:
                 alpha = wp.float64(0.0)  # the costs of two stages do not compare
@@ -168,7 +169,9 @@ def minimize_kernel(evaluate_contact, real):
                     solve_iteratively(tree, m, pools, problem, at, g)
                 step = search(pools, problem, at, tol, value.cost)
                 evaluations += step.evaluations
-                if step.status == 2:
+                if step.status == 2 and stage.softness < wp.float64(1.0):
+                    stage = next_stage(pools.contacts, at, stage, 1, iterations, tol)
+                elif step.status == 2:
                     reason = int(STALLED)
                     running = int(0)
                 else:
