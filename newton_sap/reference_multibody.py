@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .attributes import has_ball_limits
+
 PRISMATIC, REVOLUTE, BALL, FIXED, FREE, DISTANCE, D6 = range(7)  # newton.JointType
 KINEMATIC = 2  # newton.BodyFlags.KINEMATIC
 
@@ -164,6 +166,8 @@ class Snapshot:
         self.bodies, self.dofs = len(self.mass), len(self.qd)
         if np.any(self.type > D6):
             raise NotImplementedError("ROD joints are not simulated")
+        if has_ball_limits(model):
+            raise NotImplementedError("limits of ball joints are not part of the reference")
         self.enabled, articulation = read(model, "joint_enabled", bool), read(model, "joint_articulation", int)
         owner: dict[int, int] = {}  # joints of articulations claim their bodies first
         for j in sorted(range(len(self.type)), key=lambda j: (articulation[j] < 0, j)):

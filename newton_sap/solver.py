@@ -9,6 +9,7 @@ from typing import ClassVar
 import newton
 import warp as wp
 
+from . import attributes
 from . import observables as observe
 from .boundary import bundles, output
 from .boundary.contact_rows import ContactRows
@@ -374,22 +375,15 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     @classmethod
     def register_custom_attributes(cls, builder: newton.ModelBuilder) -> None:
-        """Add two attributes per shape; negative values (the default) mean "not set".
+        """Let a builder take the attributes that SolverSAP reads.
 
-        ``sap:relaxation_time`` [s] replaces ``kd / ke``; ``sap:hunt_crossley_dissipation`` [s/m] replaces the option
-        of the same name.
+        Per shape, negative (the default) where not set: ``sap:relaxation_time`` [s] replaces ``kd / ke``;
+        ``sap:hunt_crossley_dissipation`` [s/m] replaces the option of the same name. Per ball joint:
+        ``sap:swing_limit`` [rad], negative for none, how far the child may lean from ``sap:twist_axis`` (anchor axes,
+        default x); ``sap:twist_limit_lower`` and ``sap:twist_limit_upper`` [rad], within one turn, about that axis.
+        Limits of a ball joint take ``joint_limit_ke`` and ``joint_limit_kd`` of its first dof.
         """
-        for name in ("relaxation_time", "hunt_crossley_dissipation"):
-            builder.add_custom_attribute(
-                newton.ModelBuilder.CustomAttribute(
-                    name=name,
-                    namespace="sap",
-                    dtype=wp.float32,
-                    frequency=newton.Model.AttributeFrequency.SHAPE,
-                    assignment=newton.Model.AttributeAssignment.MODEL,
-                    default=-1.0,
-                )
-            )
+        attributes.register(builder)
 
     def observables(
         self, kinds: Iterable[str], *, contacts: newton.Contacts | None = None, requires_grad: bool | None = None

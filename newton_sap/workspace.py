@@ -232,6 +232,10 @@ class CouplingTable:
     equality_enabled: wp.array[wp.bool]
     equality_polycoef: wp.array2d[wp.float32]
     mimic_enabled: wp.array[wp.bool]
+    swing_limit: wp.array[wp.float32]  # sap:swing_limit [rad], negative for none
+    twist_limit_lower: wp.array[wp.float32]  # sap:twist_limit_lower [rad]
+    twist_limit_upper: wp.array[wp.float32]
+    twist_axis: wp.array[wp.vec3]  # sap:twist_axis, in anchor axes
     mimic_coef0: wp.array[wp.float32]
     mimic_coef1: wp.array[wp.float32]
 

@@ -50,6 +50,7 @@ FEATURES: dict[str, list[Feature]] = {
     "Properties of joints": [
         Feature("position limits", YES, f"{JOINTS}::test_limits_of_every_d6_axis", "yypyyp", "compliant by `limit_ke`, `limit_kd`"),
         Feature("PD drive of prismatic, revolute, D6", YES, f"{JOINTS}::test_drive_of_every_mode", "yyyyyy", "end of step, or start (`drive_integration`)"),
+        Feature("swing and twist limits of ball joints", YES, "test_ball_limits::test_step_returns_to_the_limits", "??????", "custom attributes `sap:swing_limit`, `sap:twist_limit_lower`, `sap:twist_limit_upper`, `sap:twist_axis`"),
         Feature("PD drive of ball joints", YES, f"{JOINTS}::test_ball_drive_reaches_a_quaternion", "ynnnnn"),
         Feature("target mode", YES, f"{JOINTS}::test_drive_of_every_mode", "ynynnn"),
         Feature("effort limit of a drive", YES, f"{JOINTS}::test_drive_is_clamped_and_joint_force_is_not", "ynynnp", "bounds the drive alone"),

@@ -8,7 +8,9 @@ import newton
 import numpy as np
 import warp as wp
 
+from ..attributes import ball_limits, has_ball_limits, read
 from ..constraints.couplers import (
+    BALL_LIMITS,
     BODIES,
     COORDINATES,
     DISTANCE_RANGE,
@@ -53,10 +55,11 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
 
     Raises:
         NotImplementedError: An equality constraint that is not simulated, or a tie to a body that no joint moves.
-        ValueError: A loop joint whose linear axes are not independent.
+        ValueError: A loop joint whose linear axes are not independent, or limits that a joint cannot have.
     """
     entries = [entry for j in loop_joints for entry in _loop(model, topology, j)]
     entries += _distances(model, topology)
+    entries += _ball_limits(model, topology)
     entries += _mimics(model, topology)
     entries += _equalities(model, topology)
     entries = sorted((e for e in entries if e is not None), key=lambda e: e.group)
@@ -87,6 +90,10 @@ def attach_model(table: CouplingTable, model) -> None:
     table.mimic_enabled = model.constraint_mimic_enabled
     table.mimic_coef0 = model.constraint_mimic_coef0
     table.mimic_coef1 = model.constraint_mimic_coef1
+    for name in ("swing_limit", "twist_limit_lower", "twist_limit_upper", "twist_axis"):
+        values = read(model, name)
+        if values is not None:
+            setattr(table, name, values)
     rows = getattr(model, "mujoco", None)
     enabled = getattr(rows, "equality_constraint_enabled", None)
     if enabled is not None and len(enabled):
@@ -136,6 +143,30 @@ def _loop(model, topology, j: int) -> list[Coupling]:
     where |= dict(linear_axes=linear, angular_axes=angular)
     along = [Coupling(act, axis=i, **where) for i in range(linear + angular) for act in (LOOP_LAWS, LOOP_FORCES)]
     return [Coupling(BODIES, **where), *along]
+
+
+def _ball_limits(model, topology) -> list[Coupling | None]:
+    """The limits of ball joints where they are set at construction."""
+    if not has_ball_limits(model):
+        return []
+    swing, axis = read(model, "swing_limit").numpy(), read(model, "twist_axis").numpy()
+    lower, upper = read(model, "twist_limit_lower").numpy(), read(model, "twist_limit_upper").numpy()
+    out = []
+    for j in (int(j) for j in np.flatnonzero(ball_limits(model))):
+        if newton.JointType(int(model.joint_type.numpy()[j])) != newton.JointType.BALL:
+            raise ValueError(
+                f"{joint_name(model, j)} is no ball joint, but has a swing or twist limit; limit its axes instead"
+            )
+        if not (swing[j] <= np.pi and lower[j] <= upper[j] and np.linalg.norm(axis[j]) > 0.0):
+            raise ValueError(
+                f"{joint_name(model, j)} needs a swing limit of at most pi, a twist limit whose lower bound is below its "
+                f"upper one, and a twist axis; it has {swing[j]:g}, {lower[j]:g} to {upper[j]:g}, and {axis[j]}"
+            )
+        a, b = int(model.joint_parent.numpy()[j]), int(model.joint_child.numpy()[j])
+        group, start = _group_of_bodies(topology, a, b), int(model.joint_qd_start.numpy()[j])
+        if group is not None:
+            out.append(Coupling(BALL_LIMITS, group, joint=j, body_a=a, body_b=b, axis_start=start))
+    return out
 
 
 def _require_independent(model, j: int, start: int, linear: int) -> None:

@@ -3,7 +3,7 @@
 import warp as wp
 
 from ..constraints.coupler_pool import anchor_of
-from ..constraints.couplers import COORDINATES, LOOP_LAWS, ROWS
+from ..constraints.couplers import BALL_LIMITS, COORDINATES, LOOP_LAWS, ROWS
 from ..constraints.loop_axes import loop_axis
 from ..multibody.free_motion import Efforts
 from ..multibody.joints import BALL, is_free
@@ -128,11 +128,12 @@ def observe_contact_forces(
 
 
 @wp.func
-def closure_impulse(table: CouplingTable, couplers: CouplerPool, g: int, body: int):
+def closure_impulse(tree: Tree, table: CouplingTable, couplers: CouplerPool, g: int, body: int):
     """What loop closures and equality constraints gave one body."""
     total = wp.spatial_vectord()
     for c in range(table.group_start[g], table.group_start[g + 1]):
-        if table.kind[c] != COORDINATES:
+        own = table.kind[c] == BALL_LIMITS and table.joint[c] == tree.link_joint[tree.body_link[body]]
+        if table.kind[c] != COORDINATES and not own:
             for row in range(ROWS * c, ROWS * c + ROWS):
                 if couplers.support[row] > 0:
                     if table.body_a[c] == body:
@@ -166,7 +167,7 @@ def joint_impulse(
             gained = gained + slot_wrench(pool, slot, pool.point_a[slot])
         if pool.link_b[slot] == link:
             gained = gained - slot_wrench(pool, slot, pool.point_b[slot])
-    return gained - closure_impulse(table, pools.couplers, g, body)
+    return gained - closure_impulse(tree, table, pools.couplers, g, body)
 
 
 @wp.kernel

@@ -2,7 +2,7 @@
 
 A *coupling* ties two bodies, or two joints, and owns ``ROWS`` row slots. What holds is a row with the near-rigid bound
 as its compliance (F 2.9); what acts along the free axes of a loop joint is in ``loop_axes``, the limits of ball joints
-in ``swing_twist``.
+in ``ball_limits``.
 """
 
 import warp as wp
@@ -10,6 +10,7 @@ import warp as wp
 from ..multibody.spatial import motion, rotation_vector, to_vec3d
 from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
 from .axis_laws import UNBOUNDED, JointInput
+from .ball_limits import ball_limit_rows
 from .clamped_linear import FOUR_PI_SQUARED
 from .coupler_pool import ROWS, Anchor, add_motion, add_term, anchor_of, couple_row, open_row
 from .loop_axes import force_rows, law_rows
@@ -25,6 +26,7 @@ DISTANCE_RANGE = wp.constant(1)  # anchors on two bodies, between a minimum and 
 COORDINATES = wp.constant(2)  # one coordinate as a polynomial of another
 LOOP_LAWS = wp.constant(3)  # limits, drive and dry friction of one free axis of a loop joint
 LOOP_FORCES = wp.constant(4)  # its spring, damper, armature and effort
+BALL_LIMITS = wp.constant(5)  # swing and twist of a ball joint, in a tree or closing a loop
 
 # Where the coefficients of a coordinate coupling live.
 EQUALITY_ROW = wp.constant(0)
@@ -326,6 +328,8 @@ def build_coupling(
             row = law_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
         elif kind == LOOP_FORCES:
             row = force_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
+        elif kind == BALL_LIMITS:
+            row = ball_limit_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
         else:
             frame_a = table.frame_a[c]
             frame_b = table.frame_b[c]
