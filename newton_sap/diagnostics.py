@@ -97,8 +97,9 @@ class SolverReport:
         if self.kinetic_energy is not None:
             lines["kinetic energy [J]"] = summary(self.kinetic_energy)
             lines["potential energy [J]"] = summary(self.potential_energy)
-            lines["|linear momentum| [N s]"] = summary(np.linalg.norm(self.linear_momentum, axis=1))
-            lines["|angular momentum| [N m s]"] = summary(np.linalg.norm(self.angular_momentum, axis=1))
+            for name, momentum in (("linear", self.linear_momentum), ("angular", self.angular_momentum)):
+                unit = "N s" if name == "linear" else "N m s"
+                lines[f"|{name} momentum| [{unit}]"] = summary(np.linalg.norm(np.asarray(momentum), axis=1))
         width = max(map(len, lines))
         return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
 

@@ -387,7 +387,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def observables(
         self, kinds: Iterable[str], *, contacts: newton.Contacts | None = None, requires_grad: bool | None = None
-    ) -> observe.Observables:
+    ) -> _Base.Observables:
         """Allocate the arrays that :meth:`step` fills when given them as ``observables=``; see ``docs/observables.md``.
 
         Args:

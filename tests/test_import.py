@@ -33,3 +33,12 @@ def test_import_is_quick_and_loads_nothing_optional():
     loaded = runs[0][1]
     assert "newton_sap.solver" in loaded
     assert not OPTIONAL & {name.split(".")[0] for name in loaded}
+
+
+def test_public_modules_are_found_on_the_package():
+    """``newton_sap.registry`` works after ``import newton_sap`` alone."""
+    code = (
+        "import newton_sap; print(*(getattr(newton_sap, n).__name__ for n in ('registry', 'conventions', 'testing')))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split()[-3:] == ["newton_sap.registry", "newton_sap.conventions", "newton_sap.testing"]
