@@ -96,6 +96,9 @@ def make_stand_in(original: type, target: type, options: dict[str, Any], log: Sw
             if getattr(model, "particle_count", 0):
                 log.kept.append(f"{original.__name__} stays: its model has particles")
                 return original(model, *args, **kwargs)
+            if _is_cable_part(model):
+                log.kept.append(f"{original.__name__} stays: its part of a coupled model has cables")
+                return original(model, *args, **kwargs)
             contactless = bool(kwargs.get("disable_contacts"))
             solver = adapted(model, options, contactless=contactless, filled=filled, notes=log.kept)
             log.solvers.append(solver)
@@ -179,6 +182,13 @@ def adapt(target: type, original: type) -> type:
     Adapted.__qualname__ = target.__qualname__
     Adapted.__doc__ = target.__doc__
     return Adapted
+
+
+def _is_cable_part(model: Any) -> bool:
+    """Whether a coupled solver hands out a part with cables, which stay with the solver that knows them."""
+    if isinstance(model, newton.Model) or not getattr(model, "joint_count", 0):
+        return False
+    return bool((model.joint_type.numpy() == int(newton.JointType.ROD)).any())
 
 
 def _pipeline(model: Any) -> newton.CollisionPipeline | None:
