@@ -136,7 +136,7 @@ class Motion:
     v0: wp.array[wp.float64]  # (D,)
     v_star: wp.array[wp.float64]  # (D,)
     v: wp.array[wp.float64]  # (D,)
-    drive_speed: wp.array[wp.float64]  # (D,) what a drive may add to |v_star| in the step
+    drive_speed: wp.array[wp.float64]  # (D,) what a drive and a violated limit may add to |v_star|
     locked: wp.array[wp.int32]  # (T,) leading dofs of the tree whose velocity is prescribed
     group_speed: wp.array[wp.float64]  # (G,) fastest centre of mass [m/s]
 

@@ -11,6 +11,16 @@ hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, m
 hypothesis.settings.load_profile("fixed")
 
 
+def pytest_addoption(parser):
+    """How much of the random tests to run; the usual run takes a sample."""
+    parser.addoption(
+        "--operations",
+        default="100",
+        metavar="COUNT|FIRST:END",
+        help="random sequences of operations in tests/test_operations.py (default: 100)",
+    )
+
+
 def pytest_collection_modifyitems(items):
     """Skip tests marked ``cuda`` where Warp finds no CUDA device."""
     if not any("cuda" in item.keywords for item in items) or wp.is_cuda_available():

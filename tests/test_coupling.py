@@ -199,9 +199,7 @@ def sheet_of_particles(builder, plate):
     """Twenty-five particles just above the plate."""
     grid = {"dim_x": 5, "dim_y": 5, "dim_z": 1, "cell_x": 0.1, "cell_y": 0.1, "cell_z": 0.1, "jitter": 0.0}
     at, still = wp.vec3(-0.2, -0.2, 1.06), wp.vec3(0.0)
-    builder.add_particle_grid(
-        pos=at, rot=wp.quat_identity(), vel=still, mass=LOAD / 25, radius_mean=0.01, **grid
-    )
+    builder.add_particle_grid(pos=at, rot=wp.quat_identity(), vel=still, mass=LOAD / 25, radius_mean=0.01, **grid)
 
 
 def hanging_particle(builder, plate):
@@ -401,7 +399,9 @@ def test_swap_keeps_cables_in_coupled_examples():
     """In a coupled example the entry with cables keeps its solver, and the rigid one gets ours."""
     builder = newton.ModelBuilder()
     builder.add_body(mass=1.0, inertia=wp.diag(wp.vec3(0.1)))
-    rod = newton.Rod.create_straight(start=(0.0, 0.0, 2.0), direction=(1.0, 0.0, 0.0), length=0.3, segment_count=3)
+    rod = newton.Rod.create_straight(
+        start=(0.0, 0.0, 2.0), direction=(1.0, 0.0, 0.0), length=0.3, segment_count=3, radius=0.01
+    )
     bodies, joints = builder.add_rod(rod=rod)
     builder.color()
     model = builder.finalize()

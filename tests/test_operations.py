@@ -1,4 +1,8 @@
-"""Random models under random sequences of operations: whatever was done before, each step is right and worlds stay apart."""
+"""Random models under random sequences of operations: whatever was done before, each step is right and worlds stay apart.
+
+``pytest tests/test_operations.py --operations 2000`` runs that many sequences instead of a hundred, ``--operations 500:1000``
+those with these numbers.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,13 @@ from rig import Rig, link, material, weightless
 
 from newton_sap import SolverSAP
 from newton_sap.diagnostics import REASONS
-from newton_sap.reference import ReferenceSolver
+from newton_sap.reference import ReferenceSolver, Spin
 
 TOUCHED = 1
 """Changes of values are made in this world only; no bit of the others may depend on them."""
+
+ASTRAY = 0.1
+"""How far [m, or in a quaternion's components] bodies may go from where the contacts were made; no pipeline reports farther."""
 
 STEP_LENGTHS = (1e-4, 1e-3, 0.005, 0.02)
 FLAGS = [f for f in newton.ModelFlags if bin(int(f)).count("1") == 1]
@@ -46,6 +53,8 @@ class Machine:
         self.model, self.state, self.control = self.worlds.model, self.worlds.state, self.worlds.control
         self.options = OPTIONS[seed % len(OPTIONS)]
         self.solver, self.spare = SolverSAP(self.model, **self.options), self.model.state()
+        kind = self.solver.ObservableKind.CONTACT_F
+        self.observed = self.solver.observables([kind], contacts=self.worlds.contacts)
         self.start = {
             (owner, n): self._array(owner, n).numpy().copy() for owner, names in CHANGED.items() for n in names
         }
@@ -63,34 +72,51 @@ class Machine:
 
     # Operations on all worlds
 
+    def _bring_back(self):
+        """Put each world back to its start whose bodies have left the contacts, which do not follow them."""
+        now, start = self.state.body_q.numpy(), self.start["state", "body_q"]
+        now[:, 3:] *= np.sign(np.sum(now[:, 3:] * start[:, 3:], axis=1, keepdims=True))
+        world, first = self.model.joint_world.numpy(), self.model.joint_q_start.numpy()
+        for number, bodies in enumerate(self.worlds.bodies.values()):
+            if not np.abs(now[bodies] - start[bodies]).max() <= ASTRAY:
+                joints = np.flatnonzero(world == number)
+                rows = slice(first[joints[0]], first[joints[-1] + 1])
+                self._change("state", "joint_q", rows, lambda _, rows=rows: self.start["state", "joint_q"][rows])
+
     def _arguments(self, number):
+        self._bring_back()
         # Contacts that do not follow their bodies, and gyroscopic forces at 20 ms, would drive some worlds to 1e9 m/s.
         self.state.joint_qd.assign(np.clip(self.state.joint_qd.numpy(), -10.0, 10.0))
         control = self.control if number % 3 else None
         contacts = self.worlds.contacts if number % 5 else None
         return control, contacts, STEP_LENGTHS[number // 15 % len(STEP_LENGTHS)]
 
+    def _note(self, arguments):
+        """Keep what the next step starts from, and return its arguments."""
+        self.last = arguments
+        self.before = {n: getattr(self.state, n).numpy().copy() for n in rm.STATE_ARRAYS}
+        return {"observables": None if arguments[1] is None else self.observed}
+
     def step(self, number):
         """Step into another state."""
-        self.last = self._arguments(number)
-        self.before = {n: getattr(self.state, n).numpy().copy() for n in rm.STATE_ARRAYS}
+        arguments = self._arguments(number)
+        observed = self._note(arguments)
         self.spare.body_f.assign(self.state.body_f)
-        self.solver.step(self.state, self.spare, *self.last)
+        self.solver.step(self.state, self.spare, *arguments, **observed)
         self.state, self.spare = self.spare, self.state
 
     def step_in_place(self, number):
         """Step a state into itself."""
-        self.last = self._arguments(number)
-        self.before = {n: getattr(self.state, n).numpy().copy() for n in rm.STATE_ARRAYS}
-        self.solver.step(self.state, self.state, *self.last)
+        arguments = self._arguments(number)
+        self.solver.step(self.state, self.state, *arguments, **self._note(arguments))
 
     def replay(self, number):
         """Record a step in place and replay it a few times."""
-        self.last = None
         arguments = self._arguments(number)
         with wp.ScopedCapture(device="cpu") as capture:
-            self.solver.step(self.state, self.state, *arguments)
+            self.solver.step(self.state, self.state, *arguments, **self._note(arguments))
         for _ in range(1 + number % 3):
+            self._note(arguments)
             wp.capture_launch(capture.graph)
 
     # Operations that the other worlds must not feel
@@ -176,21 +202,51 @@ class Machine:
         for name in ("joint_q", "joint_qd", "body_q", "body_qd"):
             assert np.isfinite(getattr(self.state, name).numpy()).all(), name
 
-    def assert_momentum_balance(self):
-        """A (v - v_star) = J' gamma at the velocity of the last step, by the NumPy problem of the same inputs."""
-        if self.last is None:
-            return
-        control, contacts, dt = self.last
+    def assert_right(self):
+        """The last step against the NumPy problem of its inputs: momentum balances, every contact obeys its law."""
         start = self.model.state()
         for name, values in self.before.items():
             getattr(start, name).assign(values)
         v = self.solver.inspect().v
-        truth = ReferenceSolver(self.model, **self.options, max_iterations=0).step(start, control, contacts, dt)
+        truth = ReferenceSolver(self.model, **self.options, max_iterations=0).step(start, *self.last)
         for problem, _ in truth.solutions:
-            u = v[problem.dofs]
-            D = 1.0 / np.sqrt(np.diag(problem.A))
-            scale = max(np.linalg.norm(D * (problem.A @ u)), np.linalg.norm(D * problem.constraint_impulse(u)))
-            assert np.linalg.norm(D * problem.gradient(u)) <= 1e-4 * scale + 1e-12
+            self._assert_momentum_balance(problem, v[problem.dofs])
+        if self.last[1] is not None:
+            self._assert_laws(
+                [c for problem, _ in truth.solutions for c in problem.contacts if not isinstance(c, Spin)], v
+            )
+
+    def _assert_momentum_balance(self, problem, u):
+        """A (v - v_star) = J' gamma at the velocity of the step."""
+        D = 1.0 / np.sqrt(np.diag(problem.A))
+        scale = max(np.linalg.norm(D * (problem.A @ u)), np.linalg.norm(D * problem.constraint_impulse(u)))
+        assert np.linalg.norm(D * problem.gradient(u)) <= 1e-4 * scale + 1e-12
+
+    def _assert_laws(self, contacts, v):
+        """Optimality conditions of every contact row; rows that are in no problem carry no force."""
+        gammas = -self.last[2] * self.observed.contact_f.numpy()[:, :3].astype(float)
+        law = self.solver.options.contact_model
+        for c in contacts:
+            gamma, vc = gammas[c.index], c.J @ v + c.bias
+            g_n, v_n = c.n @ gamma, c.n @ vc
+            g_t, v_t = gamma - g_n * c.n, vc - v_n * c.n
+            # Observed impulses are float32, and the cone of sap is smoothed by 1e-7 N s.
+            g_error = 1e-6 * np.linalg.norm(gamma) + 2e-7
+            v_error = 1e-6 * (np.linalg.norm(vc) + abs(c.v_hat)) + (c.R_n + c.R_t * (1.0 + c.mu)) * g_error
+            assert g_n >= -g_error
+            assert g_t @ v_t <= 4.0 * (np.linalg.norm(g_t) * v_error + np.linalg.norm(v_t) * g_error) + 1e-12
+            assert np.linalg.norm(g_t) <= c.mu * (c.n0 if law == "lagged" else g_n) + (1.0 + c.mu) * g_error
+            if law == "sap":
+                rate = (v_n + c.R_n * g_n - c.v_hat) * c.n + v_t + c.R_t * g_t
+                dual = c.n @ rate - c.mu * np.linalg.norm(rate - (c.n @ rate) * c.n)
+                power = np.linalg.norm(gamma) * v_error + np.linalg.norm(rate) * g_error
+                assert dual >= -4.0 * (1.0 + c.mu) * v_error
+                assert abs(gamma @ rate) <= 4.0 * (1.0 + c.mu) * power + 1e-12
+            elif law == "lagged":
+                assert v_n < c.normal.release() or g_n <= g_error
+        in_no_problem = np.ones(len(gammas), dtype=bool)
+        in_no_problem[[c.index for c in contacts]] = False
+        assert not gammas[in_no_problem].any()
 
 
 FELT_BY_ALL = ("step", "step_in_place", "replay")
@@ -210,9 +266,15 @@ def machines(seed):
     return Machine(seed), Machine(seed)
 
 
-@pytest.mark.parametrize("number", range(200))
+def pytest_generate_tests(metafunc):
+    """Take the numbers of the sequences from the command line."""
+    if "number" in metafunc.fixturenames:
+        first, colon, end = metafunc.config.getoption("--operations").partition(":")
+        metafunc.parametrize("number", range(int(first), int(end)) if colon else range(int(first)))
+
+
 def test_any_sequence_of_operations(number):
-    """Each step converges to the balance of momentum, and worlds nobody touched keep the bits of an untouched run."""
+    """Each step converges to the right velocity and impulses; worlds nobody touched keep the bits of an untouched run."""
     seed, operations, last = sequence(number)
     machine, twin = (m.restart() for m in machines(seed))
     for name, value in [*operations, ("step", last)]:
@@ -220,9 +282,9 @@ def test_any_sequence_of_operations(number):
         if name in FELT_BY_ALL:
             getattr(twin, name)(value)
             machine.assert_sound()
+            machine.assert_right()
         for mine, truth in zip(machine.others(), twin.others(), strict=True):
             np.testing.assert_array_equal(mine, truth)
-    machine.assert_momentum_balance()
 
 
 def test_operations_are_felt():
@@ -250,5 +312,24 @@ def test_driven_finger_stops_at_the_ground(law):
     rig = Rig(builder, 0.01, contact_model=law)
     rig.pipeline.collide(rig.state, rig.contacts)
     truth = ReferenceSolver(rig.model, contact_model=law).step(rig.state, rig.control, rig.contacts, rig.dt)
+    rig.run()
+    np.testing.assert_allclose(rig.v, truth.joint_qd, rtol=1e-4)
+
+
+@pytest.mark.parametrize("law", ["lagged", "sap", "similar"])
+def test_limit_that_pushes_back_stops_at_the_ground(law):
+    """A joint far beyond its stiff limit is thrown back by it, but not through a contact that the pipeline reported."""
+    builder = weightless()
+    body, at = link(builder, 0.1), wp.transform(wp.vec3(0.0, 0.0, 0.052), wp.quat_identity())
+    stop = {"limit_lower": 0.0, "limit_upper": 1.0, "limit_ke": 1e8, "limit_kd": 0.0}
+    down = wp.vec3(0.0, 0.0, -1.0)
+    builder.add_articulation([builder.add_joint_prismatic(-1, body, axis=down, parent_xform=at, **stop)])
+    builder.add_shape_sphere(body, radius=0.1, cfg=material(1e9, 1e3, gap=0.02))
+    builder.add_ground_plane(cfg=material(1e9, 1e3, gap=0.02))
+    rig = Rig(builder, 1e-4, q=[-0.05], contact_model=law)
+    rig.pipeline.collide(rig.state, rig.contacts)
+    truth = ReferenceSolver(rig.model, contact_model=law).step(rig.state, rig.control, rig.contacts, rig.dt)
+    free = ReferenceSolver(rig.model, contact_model=law).step(rig.state, rig.control, None, rig.dt)
+    assert free.joint_qd[0] > 1.01 * truth.joint_qd[0]
     rig.run()
     np.testing.assert_allclose(rig.v, truth.joint_qd, rtol=1e-4)

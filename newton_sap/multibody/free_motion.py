@@ -146,7 +146,10 @@ def note_drives(
     link: int,
     dt: wp.float64,
 ):
-    """How much faster than free motion a drive may make its dof: up to its goal velocity, or what its effort gives."""
+    """How much faster than free motion drives and violated limits may make a dof.
+
+    A drive up to its goal velocity, or what its effort gives; a limit until the violation is gone.
+    """
     joint = tree.link_joint[link]
     first = tree.tree_dof_start[t]
     size = tree.tree_dof_start[t + 1] - first
@@ -161,7 +164,21 @@ def note_drives(
                 goal = wp.abs(drive.kp * drive.error + drive.kd * drive.rate) / gain
                 push = dt * drive.effort / m.A[tree.tree_block_start[t] + (dof - first) * (size + 1)]
                 added = wp.clamp(goal - wp.abs(m.v_star[dof]), wp.float64(0.0), push)
+            added += limit_violation(tree, joints, joint_q, dof) / dt
         m.drive_speed[dof] = added
+
+
+@wp.func
+def limit_violation(tree: Tree, joints: Joints, joint_q: wp.array[wp.float32], dof: int):
+    """How far a dof is beyond its limits; zero where it has none."""
+    coord = tree.dof_coord[dof]
+    if coord < 0:
+        return wp.float64(0.0)
+    public = tree.dof_public[dof]
+    if joints.limit_ke[public] <= 0.0:
+        return wp.float64(0.0)
+    q = joint_q[coord]
+    return wp.float64(wp.max(wp.max(joints.limit_lower[public] - q, q - joints.limit_upper[public]), 0.0))
 
 
 @wp.func
