@@ -325,7 +325,7 @@ def soak_text(runners, memory, seconds):
         mean = r.contacts_sum / r.chunks / r.worlds
         lines.append(
             f"| {r.name} | {r.law} | {r.worlds} | {r.steps * r.worlds} | {mean:.1f} | {rep.iterations_max.max()} "
-            f"| {rep.unconverged_steps.sum()} | {rep.non_finite_steps.sum()} | {rep.contacts_dropped} | {r.bad} |"
+            f"| {rep.unconverged_steps.sum()} | {rep.non_finite_steps.sum()} | {rep.contacts_dropped.sum()} | {r.bad} |"
         )
     lines += [
         "",
@@ -386,7 +386,7 @@ friction 0 to 1.5, speeds over four decades, dt from 1e-4 to 2e-2 s. {convergenc
 
 Under `"similar"` the cost of a very stiff contact is a narrow valley, bent by friction, which Newton's method follows in
 small steps; a group that gets stuck there is softened for a while (section 7 of [formulation.md](formulation.md)). Without
-that and the bound on stiffness (section 2.4), 153 of these 21600 reached the limit of 100 iterations.
+that and the bound on stiffness (section 2.4), 153 of 21600 such problems reached the limit of 100 iterations.
 
 ## Soak
 
