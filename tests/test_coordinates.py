@@ -1,6 +1,5 @@
 """Maximal and generalised coordinates: Jacobians, velocities, forces and joint torques of random trees."""
 
-import re
 from pathlib import Path
 
 import newton
@@ -341,12 +340,7 @@ def test_loop_joints_and_shapes():
         at.body_wrench(np.zeros(3), length=0.0)
 
 
-def test_documented_examples_run():
-    """The examples of docs/conventions.md run in order, and what they assert is true."""
+def test_page_names_every_convention():
+    """``docs/conventions.md`` mentions each of them; its examples run with those of the other pages."""
     text = (Path(__file__).parents[1] / "docs" / "conventions.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 7
-    scope = {}
-    for block in blocks:
-        exec(compile(block, "conventions.md", "exec"), scope)
     assert all(f"`{name}`" in text for name in cv.CONVENTIONS)
