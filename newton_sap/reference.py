@@ -314,16 +314,8 @@ class ReferenceSolver(Multibody):
                 weights = self._weights_across_gap(m, kin, bodies, surface, weights)
             if options.contact_point == "shared":
                 surface = [weights[0] * surface[0] + weights[1] * surface[1]] * 2
-            jacobians = [kin.jacobian(b, x)[1] for b, x in zip(bodies, surface, strict=True)]
-            J = jacobians[1] - jacobians[0]
-            bias = J[:, ~m.unknown] @ v0[~m.unknown]
-            for sign, b, x in zip((-1.0, 1.0), bodies, surface, strict=True):
-                if b >= 0 and b not in m.child:  # no joint moves it: it goes as its state says
-                    bias = bias + sign * (kin.v_com[b] + np.cross(kin.omega[b], x - kin.com[b]))
-            if optional["surface_velocity"] is not None:
-                slip = optional["surface_velocity"][i]
-                bias = bias + slip - (n @ slip) * n
-            J[:, ~m.unknown] = 0.0
+            slip = None if optional["surface_velocity"] is None else optional["surface_velocity"][i]
+            J, bias = self._relative_motion(m, kin, v0, bodies, surface, n, slip)
             if options.contact_weight == "delassus":
                 w = np.linalg.norm((J[:, m.unknown] / np.diag(A)[m.unknown]) @ J[:, m.unknown].T) / 3.0
             else:
@@ -346,6 +338,20 @@ class ReferenceSolver(Multibody):
                 spin = self._spin(m, kin, v0, row, spin_mu)
                 rows += [spin] if spin.J.any() else []
         return rows
+
+    @staticmethod
+    def _relative_motion(m, kin, v0, bodies, surface, n, slip):
+        """Jacobian of one surface's velocity against the other's, and the part of it that is given."""
+        jacobians = [kin.jacobian(b, x)[1] for b, x in zip(bodies, surface, strict=True)]
+        J = jacobians[1] - jacobians[0]
+        bias = J[:, ~m.unknown] @ v0[~m.unknown]
+        for sign, b, x in zip((-1.0, 1.0), bodies, surface, strict=True):
+            if b >= 0 and b not in m.child:  # no joint moves it: it goes as its state says
+                bias = bias + sign * (kin.v_com[b] + np.cross(kin.omega[b], x - kin.com[b]))
+        if slip is not None:
+            bias = bias + slip - (n @ slip) * n
+        J[:, ~m.unknown] = 0.0
+        return J, bias
 
     def _spin(self, m, kin, v0, contact, mu):
         """Return the term that resists the relative spin of two touching bodies."""
