@@ -11,6 +11,14 @@ hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, m
 hypothesis.settings.load_profile("fixed")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """The whole suite runs in two processes, unless -n says otherwise; a chosen part runs in this one."""
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not hasattr(config, "workerinput")
+    if whole and config.pluginmanager.hasplugin("xdist") and config.option.numprocesses is None:
+        config.option.numprocesses = 2
+
+
 def pytest_addoption(parser):
     """How much of the random tests to run; the usual run takes a sample."""
     parser.addoption(
