@@ -4,7 +4,7 @@ import newton
 import warp as wp
 
 from ..constraints.axis_laws import JointInput, drive_acts
-from ..constraints.coupler_pool import ROWS, anchor_of
+from ..constraints.coupler_pool import ROWS, joint_anchors, relative_velocity
 from ..constraints.couplers import LOOP_LAWS
 from ..constraints.drives import explicit_effort, read_drive
 from ..constraints.loop_axes import loop_axis, loop_drive
@@ -24,7 +24,7 @@ from ..workspace import (
 )
 from .contact_rows import ContactRows
 from .contacts import measure_gap
-from .output import slot_wrench, velocity_of
+from .output import slot_wrench
 
 wp.set_module_options({"enable_backward": False})
 
@@ -131,14 +131,13 @@ def observe_loop_drive_efforts(
     joint = table.joint[c]
     if not table.joint_enabled[joint]:
         return
-    a = anchor_of(tree, m, table.body_a[c], joints.X_p[joint])
-    b = anchor_of(tree, m, table.body_b[c], joints.X_c[joint])
+    a, b = joint_anchors(tree, joints, table, m, c)
     at = loop_axis(joints, table, c, a, b, step.joint_q)
     turned = wp.quat_inverse(a.rotation) * b.rotation
     drive = loop_drive(joints, step, joint, table.axis[c], at.q, turned)
     effort = wp.float64(0.0)
     if step.law.explicit_drives == 1 and joints.type[joint] != BALL:
-        rate = wp.dot(at.F, velocity_of(m, b.link) - velocity_of(m, a.link))
+        rate = wp.dot(at.F, relative_velocity(m, a, b))
         effort = explicit_effort(drive, rate) * wp.float64(at.valid)
     elif drive_acts(drive, dt) and couplers.support[ROWS * c] > 0:
         # The drive's row leads the rows of its axis.

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from ..constraints.coupler_pool import anchor_of
+from ..constraints.coupler_pool import joint_anchors, relative_velocity
 from ..constraints.couplers import BALL_LIMITS, COORDINATES, LOOP_LAWS, ROWS
 from ..constraints.loop_axes import loop_axis
 from ..multibody.free_motion import Efforts
@@ -35,15 +35,6 @@ def publish_bodies(
             state.body_qd[body] = wp.spatial_vector(wp.vec3(v_C), wp.vec3(angular(frame.velocity)))
 
 
-@wp.func
-def velocity_of(m: Motion, link: int):
-    """Spatial velocity of a link, or of the world."""
-    V = wp.spatial_vectord()
-    if link >= 0:
-        V = m.velocity[link]
-    return V
-
-
 @wp.kernel
 def publish_loop_joints(
     tree: Tree,
@@ -58,10 +49,9 @@ def publish_loop_joints(
         return
     joint = table.joint[c]
     i = table.axis[c]
-    a = anchor_of(tree, arrived, table.body_a[c], joints.X_p[joint])
-    b = anchor_of(tree, arrived, table.body_b[c], joints.X_c[joint])
+    a, b = joint_anchors(tree, joints, table, arrived, c)
     at = loop_axis(joints, table, c, a, b, state.joint_q)
-    rate = wp.dot(at.F, velocity_of(arrived, b.link) - velocity_of(arrived, a.link))
+    rate = wp.dot(at.F, relative_velocity(arrived, a, b))
     state.joint_qd[joints.qd_start[joint] + i] = wp.float32(rate) * wp.float32(at.valid)
     if joints.type[joint] == BALL:
         if i == 0:

@@ -4,8 +4,8 @@ import warp as wp
 
 from ..multibody.spatial import to_vec3d
 from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
-from .axis_laws import NO_LIMIT, Axis, JointInput, RowLaw, stop_law
-from .coupler_pool import anchor_of, measure_axis, place_row
+from .axis_laws import NO_LIMIT, Axis, JointInput, stop_law
+from .coupler_pool import joint_anchors, measure_axis, place_row
 from .swing_twist import swing_angle, swing_covector, twist_angle, twist_covector
 
 wp.set_module_options({"enable_backward": False})
@@ -38,32 +38,30 @@ def ball_limit_rows(
     """The limits that are set; a NaN counts as set."""
     joint = table.joint[c]
     k = table.axis_start[c]
-    a = anchor_of(tree, m, table.body_a[c], joints.X_p[joint])
-    b = anchor_of(tree, m, table.body_b[c], joints.X_c[joint])
+    a, b = joint_anchors(tree, joints, table, m, c)
     axis = wp.normalize(to_vec3d(table.twist_axis[joint]))
     u = wp.quat_rotate(a.rotation, axis)
     v = wp.quat_rotate(b.rotation, axis)
     most = table.swing_limit[joint]
     if not (most < 0.0):
         F = swing_covector(u, v)
-        at = measure_axis(tree, m, pool, problem, row, a.link, b.link, F, b.position)
+        at = measure_axis(tree, m, pool, problem, row, a, b, F)
         at.driven = 1  # a drive may move it farther than its free motion shows
         gap = wp.float64(most) - swing_angle(u, v)
         law = ball_limit_law(joints, step, k, at, gap, wp.float64(-1.0), dt)
-        row = place_row(tree, m, pool, problem, row, a.link, b.link, F, b.position, law)
+        row = place_row(tree, m, pool, problem, row, a, b, F, law)
     if wp.float64(1.0) + wp.dot(u, v) <= TURNED_OVER:
         return row
     twist = twist_angle(wp.quat_inverse(a.rotation) * b.rotation, axis)
     F = twist_covector(u, v)
-    at = measure_axis(tree, m, pool, problem, row, a.link, b.link, F, b.position)
+    at = measure_axis(tree, m, pool, problem, row, a, b, F)
     at.driven = 1
-    for side in range(2):
-        law = RowLaw()
-        bound = table.twist_limit_lower[joint]
-        if side == 0 and not (bound <= -NO_LIMIT):
-            law = ball_limit_law(joints, step, k, at, twist - wp.float64(bound), wp.float64(1.0), dt)
-        bound = table.twist_limit_upper[joint]
-        if side == 1 and not (bound >= NO_LIMIT):
-            law = ball_limit_law(joints, step, k, at, wp.float64(bound) - twist, wp.float64(-1.0), dt)
-        row = place_row(tree, m, pool, problem, row, a.link, b.link, F, b.position, law)
+    least = table.twist_limit_lower[joint]
+    if not (least <= -NO_LIMIT):
+        law = ball_limit_law(joints, step, k, at, twist - wp.float64(least), wp.float64(1.0), dt)
+        row = place_row(tree, m, pool, problem, row, a, b, F, law)
+    most = table.twist_limit_upper[joint]
+    if not (most >= NO_LIMIT):
+        law = ball_limit_law(joints, step, k, at, wp.float64(most) - twist, wp.float64(-1.0), dt)
+        row = place_row(tree, m, pool, problem, row, a, b, F, law)
     return row

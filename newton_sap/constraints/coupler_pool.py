@@ -8,7 +8,7 @@ import warp as wp
 
 from ..multibody.paths import shared_path
 from ..multibody.spatial import angular, linear, to_quatd, to_vec3d, velocity_at
-from ..workspace import COUPLER_ROWS, CouplerPool, Motion, Problem, Tree
+from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
 from .axis_laws import Axis, RowLaw
 
 wp.set_module_options({"enable_backward": False})
@@ -43,6 +43,26 @@ def anchor_of(tree: Tree, m: Motion, body: int, local: wp.transform):
         if tree.path_start[link + 1] - tree.path_start[link] > m.locked[tree.link_tree[link]]:
             anchor.moves = 1
     return anchor
+
+
+@wp.func
+def joint_anchors(tree: Tree, joints: Joints, table: CouplingTable, m: Motion, c: int):
+    """The two anchors of the joint that a coupling belongs to."""
+    joint = table.joint[c]
+    a = anchor_of(tree, m, table.body_a[c], joints.X_p[joint])
+    b = anchor_of(tree, m, table.body_b[c], joints.X_c[joint])
+    return a, b
+
+
+@wp.func
+def relative_velocity(m: Motion, a: Anchor, b: Anchor):
+    """Spatial velocity of the second anchor's body against the first one's; the world rests."""
+    V = wp.spatial_vectord()
+    if b.link >= 0:
+        V = m.velocity[b.link]
+    if a.link >= 0:
+        V = V - m.velocity[a.link]
+    return V
 
 
 @wp.func
@@ -107,18 +127,27 @@ def add_motion(
 
 
 @wp.func
+def inverse_mass(pool: CouplerPool, problem: Problem, row: int, base: int, most: wp.float64):
+    """A row's effective inverse mass w; 0 where nothing but roundoff moves it."""
+    w = wp.float64(0.0)
+    for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
+        scaled = pool.J[s] * problem.scale[base + pool.unknown[s]]
+        w += scaled * scaled
+    if w <= ROUNDOFF * most:
+        w = wp.float64(0.0)
+    return w
+
+
+@wp.func
 def couple_row(pool: CouplerPool, problem: Problem, row: int, base: int, most: wp.float64):
     """Widen the Hessian's skyline to what a row couples; return its effective inverse mass, 0 where nothing moves it."""
-    w = wp.float64(0.0)
+    w = inverse_mass(pool, problem, row, base, most)
+    if w == wp.float64(0.0):
+        pool.support[row] = 0
+        return w
     leftmost = int(1 << 30)
     for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
-        u = base + pool.unknown[s]
-        scaled = pool.J[s] * problem.scale[u]
-        w += scaled * scaled
-        leftmost = wp.min(leftmost, problem.block[u])
-    if w <= ROUNDOFF * most:
-        pool.support[row] = 0
-        return wp.float64(0.0)
+        leftmost = wp.min(leftmost, problem.block[base + pool.unknown[s]])
     for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
         wp.atomic_min(problem.first, base + pool.unknown[s], leftmost)
     return w
@@ -131,27 +160,23 @@ def measure_axis(
     pool: CouplerPool,
     problem: Problem,
     row: int,
-    a: int,
-    b: int,
+    a: Anchor,
+    b: Anchor,
     F: wp.spatial_vectord,
-    point: wp.vec3d,
 ):
     """A rate between two bodies as its laws see it; ``row`` is a free slot to work in."""
     base = tree.group_dof_start[pool.group[row / ROWS]]
     open_row(pool, row)
-    most = add_motion(tree, m, pool, problem, row, a, b, F, point)
+    most = add_motion(tree, m, pool, problem, row, a.link, b.link, F, b.position)
     axis = Axis()
     axis.dof = -1
+    axis.w = inverse_mass(pool, problem, row, base, most)
     axis.v0 = pool.bias[row]
     v_star = pool.bias[row]
     for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
         u = base + pool.unknown[s]
-        scaled = pool.J[s] * problem.scale[u]
-        axis.w += scaled * scaled
         axis.v0 += pool.J[s] * problem.v[u]
         v_star += pool.J[s] * problem.v_star[u]
-    if axis.w <= ROUNDOFF * most:
-        axis.w = wp.float64(0.0)
     axis.speed = wp.max(wp.abs(axis.v0), wp.abs(v_star))
     return axis
 
@@ -163,10 +188,9 @@ def place_row(
     pool: CouplerPool,
     problem: Problem,
     row: int,
-    a: int,
-    b: int,
+    a: Anchor,
+    b: Anchor,
     F: wp.spatial_vectord,
-    point: wp.vec3d,
     law: RowLaw,
 ):
     """Let a law act on the rate F . (V_B - V_A); returns the next free slot."""
@@ -174,7 +198,7 @@ def place_row(
         return row
     open_row(pool, row)
     pool.covector[row] = law.sign * F
-    most = add_motion(tree, m, pool, problem, row, a, b, pool.covector[row], point)
+    most = add_motion(tree, m, pool, problem, row, a.link, b.link, pool.covector[row], b.position)
     couple_row(pool, problem, row, tree.group_dof_start[pool.group[row / ROWS]], most)
     pool.v_hat[row] = law.v_hat
     pool.R[row] = law.R

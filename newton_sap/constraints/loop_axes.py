@@ -24,7 +24,7 @@ from .axis_laws import (
     upper_limit_law,
     velocity_limit_law,
 )
-from .coupler_pool import Anchor, anchor_of, measure_axis, place_row
+from .coupler_pool import Anchor, joint_anchors, measure_axis, place_row, relative_velocity
 from .drives import drive_gains, explicit_effort, holds_position
 from .swing_twist import twist_angle, twist_covector
 
@@ -221,10 +221,9 @@ def law_rows(
     k = table.axis_start[c] + i
     if not has_laws(joints, k):
         return row
-    a = anchor_of(tree, m, table.body_a[c], joints.X_p[joint])
-    b = anchor_of(tree, m, table.body_b[c], joints.X_c[joint])
+    a, b = joint_anchors(tree, joints, table, m, c)
     at = loop_axis(joints, table, c, a, b, step.joint_q)
-    axis = measure_axis(tree, m, pool, problem, row, a.link, b.link, at.F, b.position)
+    axis = measure_axis(tree, m, pool, problem, row, a, b, at.F)
     if at.valid == 0 or axis.w <= wp.float64(0.0):
         return row
     axis.newton_dof = k
@@ -232,20 +231,16 @@ def law_rows(
     scalar = joints.type[joint] != BALL
     if not scalar or step.law.explicit_drives == 0:
         drive = loop_drive(joints, step, joint, i, at.q, wp.quat_inverse(a.rotation) * b.rotation)
-        row = place_row(
-            tree, m, pool, problem, row, a.link, b.link, at.F, b.position, drive_law(step.law, axis, drive, dt)
-        )
+        row = place_row(tree, m, pool, problem, row, a, b, at.F, drive_law(step.law, axis, drive, dt))
     if scalar:
         lower = lower_limit_law(joints, step.law, axis, at.q, dt)
-        row = place_row(tree, m, pool, problem, row, a.link, b.link, at.F, b.position, lower)
+        row = place_row(tree, m, pool, problem, row, a, b, at.F, lower)
         upper = upper_limit_law(joints, step.law, axis, at.q, dt)
-        row = place_row(tree, m, pool, problem, row, a.link, b.link, at.F, b.position, upper)
+        row = place_row(tree, m, pool, problem, row, a, b, at.F, upper)
     for side in range(2):
         fast = velocity_limit_law(joints, step.law, axis, wp.float64(1 - 2 * side))
-        row = place_row(tree, m, pool, problem, row, a.link, b.link, at.F, b.position, fast)
-    return place_row(
-        tree, m, pool, problem, row, a.link, b.link, at.F, b.position, friction_law(joints, step.law, axis, dt)
-    )
+        row = place_row(tree, m, pool, problem, row, a, b, at.F, fast)
+    return place_row(tree, m, pool, problem, row, a, b, at.F, friction_law(joints, step.law, axis, dt))
 
 
 @wp.func
@@ -295,17 +290,15 @@ def rate_of_rate(
     joint_q: wp.array[wp.float32],
 ):
     """Acceleration of an axis while all dofs keep their velocity: F . (bias_B - bias_A) + dF/dt . (V_B - V_A)."""
-    V = wp.spatial_vectord()
     bias = wp.spatial_vectord()
     if b.link >= 0:
-        V = m.velocity[b.link]
         bias = m.bias[b.link]
     if a.link >= 0:
-        V = V - m.velocity[a.link]
         bias = bias - m.bias[a.link]
     after = loop_axis(joints, table, c, moved(m, a, MOMENT), moved(m, b, MOMENT), joint_q)
     before = loop_axis(joints, table, c, moved(m, a, -MOMENT), moved(m, b, -MOMENT), joint_q)
-    return wp.dot(F, bias) + wp.dot(after.F - before.F, V) / (wp.float64(2.0) * MOMENT)
+    change = wp.dot(after.F - before.F, relative_velocity(m, a, b))
+    return wp.dot(F, bias) + change / (wp.float64(2.0) * MOMENT)
 
 
 @wp.func
@@ -327,22 +320,19 @@ def force_rows(
     k = table.axis_start[c] + i
     if not has_forces(joints, step, k):
         return row
-    a = anchor_of(tree, m, table.body_a[c], joints.X_p[joint])
-    b = anchor_of(tree, m, table.body_b[c], joints.X_c[joint])
+    a, b = joint_anchors(tree, joints, table, m, c)
     at = loop_axis(joints, table, c, a, b, step.joint_q)
-    axis = measure_axis(tree, m, pool, problem, row, a.link, b.link, at.F, b.position)
+    axis = measure_axis(tree, m, pool, problem, row, a, b, at.F)
     if at.valid == 0 or axis.w <= wp.float64(0.0):
         return row
     axis.newton_dof = k
     turned = wp.quat_inverse(a.rotation) * b.rotation
     effort = given_effort(joints, step, joint, i, axis, at.q, turned)
-    row = place_row(tree, m, pool, problem, row, a.link, b.link, at.F, b.position, effort_law(effort, axis, dt))
+    row = place_row(tree, m, pool, problem, row, a, b, at.F, effort_law(effort, axis, dt))
     stretch = error_of(joints, joint, i, at.q, turned, joints.rest_q)
-    row = place_row(
-        tree, m, pool, problem, row, a.link, b.link, at.F, b.position, passive_law(joints, step.law, axis, stretch, dt)
-    )
+    row = place_row(tree, m, pool, problem, row, a, b, at.F, passive_law(joints, step.law, axis, stretch, dt))
     # The armature keeps the axis's own rate; what the turning of the axes makes of it comes from outside.
     keeps = axis.v0
     if joints.armature[k] > 0.0:
         keeps -= dt * rate_of_rate(joints, table, c, m, a, b, at.F, step.joint_q)
-    return place_row(tree, m, pool, problem, row, a.link, b.link, at.F, b.position, armature_law(joints, axis, keeps))
+    return place_row(tree, m, pool, problem, row, a, b, at.F, armature_law(joints, axis, keeps))
