@@ -2,8 +2,9 @@
 
 Lengths: ``G`` solve groups, ``T`` trees, ``L`` links, ``D`` dofs, ``C`` contact slots. A *solve group* is a set of
 trees minimised together (one world), a *tree* is a root with everything below it, a *link* is one body with the tree
-joint that moves it; a root that no joint moves flies freely. Groups, trees, links and dofs are contiguous: the links of a tree lie between two entries of
-``tree_link_start``, and so on. Spatial vectors are angular first, in world axes, about the world origin.
+joint that moves it; a root that no joint moves flies freely. Groups, trees, links and dofs are contiguous: the links of
+a tree lie between two entries of ``tree_link_start``, and so on. Spatial vectors are angular first, in world axes, about
+the world origin.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Tree:
     tree_group: wp.array[wp.int32]  # (T,)
     group_tree_start: wp.array[wp.int32]  # (G + 1,)
     group_dof_start: wp.array[wp.int32]  # (G + 1,)
-    group_hessian_start: wp.array[wp.int64]  # (G + 1,)
+    group_hessian_start: wp.array[wp.int64]  # (G,) -1 for a group too large for a Hessian
     link_joint: wp.array[wp.int32]  # (L,) Newton joint; -1 for a root that no joint moves
     link_body: wp.array[wp.int32]  # (L,) Newton body
     link_parent: wp.array[wp.int32]  # (L,) link, -1 for the world

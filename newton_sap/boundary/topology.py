@@ -38,7 +38,7 @@ class Topology:
     block_size: int
     """Entries of all mass-matrix blocks together."""
     hessian_size: int
-    """Entries of all dense Hessians together; groups too large for one have none."""
+    """Entries that hold the dense Hessians; groups too large for one have none, and on a CPU all share one."""
     contact_stride: int  # most dofs that move a pair's relative velocity at one point
     pair_stride: int  # most dofs that move one body or the other
     """Most dofs that can move one contact pair."""
@@ -213,7 +213,10 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
     tree_of_group = np.searchsorted(groups, np.arange(group_count + 1))
     group_dof_start = tree_dof_start[tree_of_group]
     group_sizes = np.diff(group_dof_start).astype(np.int64)
-    group_sizes[group_sizes > DIRECT_DOFS] = 0  # no Hessian: conjugate gradients
+    direct = group_sizes <= DIRECT_DOFS  # larger ones have no Hessian: conjugate gradients
+    hessians = np.where(direct, group_sizes**2, 0)
+    # A CPU minimises one group after the other: they share the place of the largest, which stays in the cache.
+    hessian_start = np.zeros(group_count, dtype=np.int64) if model.device.is_cpu else np.cumsum(hessians) - hessians
     body_link = np.full(model.body_count, -1, dtype=np.int32)
     for link, (_, body, _) in enumerate(links):
         body_link[body] = link
@@ -226,7 +229,7 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
         "tree_group": np.array(groups),
         "group_tree_start": tree_of_group,
         "group_dof_start": group_dof_start,
-        "group_hessian_start": np.cumsum([0, *(group_sizes * group_sizes)], dtype=np.int64),
+        "group_hessian_start": np.where(direct, hessian_start, -1),
         "link_joint": np.array([inbound[body] for _, body, _ in links]),
         "link_body": np.array([body for _, body, _ in links]),
         "link_parent": np.array(link_parent),
@@ -249,7 +252,7 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
         dof_count=len(dofs),
         group_count=group_count,
         block_size=int((sizes * sizes).sum()),
-        hessian_size=int((group_sizes * group_sizes).sum()),
+        hessian_size=int((hessian_start + hessians).max(initial=0)),
         contact_stride=contact_stride,
         pair_stride=pair_stride,
         loop_joints=tuple(loops),

@@ -163,7 +163,7 @@ def minimize_kernel(evaluate_contact, real):
             else:
                 before = value.cost
                 start = tree.group_hessian_start[g]
-                if tree.group_hessian_start[g + 1] > start:
+                if start >= wp.int64(0):
                     direction(m.A, H, start, pools, problem, at)
                 else:
                     solve_iteratively(tree, m, pools, problem, at, g)
