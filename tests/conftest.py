@@ -27,6 +27,12 @@ def pytest_addoption(parser):
         metavar="COUNT|FIRST:END",
         help="random sequences of operations in tests/test_operations.py (default: 100)",
     )
+    parser.addoption(
+        "--commands",
+        default="short",
+        choices=("short", "all"),
+        help="which documented commands tests/test_docs.py executes as they are written (default: short ones)",
+    )
 
 
 def pytest_collection_modifyitems(items):

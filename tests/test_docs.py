@@ -4,9 +4,11 @@ A block of Python is left out only by the line ``<!-- not run: REASON -->`` righ
 library is absent that the line ``<!-- needs: MODULE, MODULE -->`` names.
 """
 
+import os
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 import types
@@ -144,7 +146,8 @@ EXECUTED = {
     "newton-sap run robot_omniwheel --option contact_model=sap": ("--num-frames", "5"),
     "newton-sap compare box_on_incline --option sap.contact_model=sap": ("--num-frames", "6"),
 }
-"""Documented commands that are executed, with what makes them short; every other one is stopped before its work."""
+"""Documented commands that are executed, with what makes them short; every other one is stopped before its work, unless
+``--commands all`` asks for all of them."""
 
 
 class Reached(Exception):
@@ -240,6 +243,36 @@ def test_own_command_runs(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, text = invoke(shlex.split(command)[1:] + list(EXECUTED[command]))
     assert code == 0, text
+
+
+def pytest_generate_tests(metafunc):
+    """With ``--commands all`` every documented command is a test that executes it as it is written."""
+    if "written" in metafunc.fixturenames:
+        names_alone = {"newton-sap run", "newton-sap compare"}  # what a command is called, not a line to type
+        everything = metafunc.config.getoption("--commands") == "all"
+        written = sorted(set(OWN) - names_alone) if everything else ["newton-sap solvers"]
+        metafunc.parametrize("written", written, ids=str)
+
+
+def test_own_command_runs_as_written(written, springs, tmp_path):
+    """A documented command does its work in a process of its own; a run without an end gets one."""
+    words = [SAMPLES.get(word, word) for word in shlex.split(written)[1:]]
+    if "drake" in written:
+        pytest.importorskip("pydrake")
+    if words[0] == "run" and not {"--test", "--num-frames"} & set(words):
+        words += ["--num-frames", "60"]
+    (tmp_path / "docs" / "img").mkdir(parents=True)
+    command = [sys.executable, "-m", "newton_sap.cli", *words]
+    if words[0] == "run" and "--test" not in words and not os.environ.get("DISPLAY"):
+        if shutil.which("xvfb-run") is None:
+            pytest.skip("needs a display or xvfb-run")
+        command = ["xvfb-run", "-a", *command]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=3600)
+    assert run.returncode == 0, run.stdout + run.stderr
+    for option in ("--picture", "--json", "--markdown"):
+        if option in words:
+            assert (tmp_path / words[words.index(option) + 1]).stat().st_size
 
 
 def test_documented_solver_can_be_chosen_by_name(springs, tmp_path, monkeypatch):
