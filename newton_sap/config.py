@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
-from difflib import get_close_matches
 from typing import Any
+
+from .suggest import suggestion
 
 CONTACT_MODELS = ("sap", "lagged", "similar")
 PRECISIONS = ("float64", "mixed")
@@ -210,19 +211,14 @@ def resolve_options(preset: str | None, explicit: dict[str, Any]) -> SAPOptions:
     known = {field.name for field in fields(SAPOptions)}
     for name in given:
         if name not in known:
-            raise ValueError(f"unknown option {name!r}{_suggestion(name, known)}")
+            raise ValueError(f"unknown option {name!r}{suggestion(name, known)}")
     return SAPOptions(**{**defaults, **given})
-
-
-def _suggestion(value: Any, accepted) -> str:
-    close = get_close_matches(str(value), [str(a) for a in accepted], n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _require_choice(name: str, value: Any, accepted: tuple[str, ...]) -> None:
     if value not in accepted:
         names = ", ".join(repr(a) for a in accepted)
-        raise ValueError(f"{name} {value!r} is unknown{_suggestion(value, accepted)} (accepted: {names})")
+        raise ValueError(f"{name} {value!r} is unknown{suggestion(value, accepted)} (accepted: {names})")
 
 
 def _require_number(name: str, value: Any, low: float, *, inclusive: bool) -> None:

@@ -14,10 +14,13 @@ from __future__ import annotations
 import inspect
 import re
 import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from .suggest import suggestion
 
 GROUP = "newton.solvers"
 """Entry-point group that solver plugins register in."""
@@ -57,6 +60,10 @@ class SolverNotFoundError(LookupError):
 
 class SolverLoadError(ImportError):
     """The solver is installed but its class cannot be used."""
+
+
+class UnknownOptionError(ValueError):
+    """A solver's constructor takes no such keyword."""
 
 
 _outcomes: dict[str, tuple[type | None, SolverInfo]] = {}
@@ -110,6 +117,26 @@ def describe_solver(name: str) -> SolverInfo:
         SolverNotFoundError: No such name.
     """
     return _load(_find(name))[1]
+
+
+def check_options(solver: type, options: Iterable[str]) -> None:
+    """Raise unless a solver's constructor takes every keyword; one that takes any is believed.
+
+    Args:
+        solver: A solver class.
+        options: Names of keywords beside the model.
+
+    Raises:
+        UnknownOptionError: A keyword that it does not take; the message holds the nearest one.
+    """
+    parameters: list[Any] = list(inspect.signature(solver).parameters.values())[1:]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    names = [parameter.name for parameter in parameters]
+    for option in options:
+        if option not in names:
+            hint = suggestion(option, names) or f" (options: {', '.join(names) or 'none'})"
+            raise UnknownOptionError(f"{solver.__name__} has no option {option!r}{hint}")
 
 
 def install() -> type:
@@ -180,11 +207,9 @@ def _find(name: str) -> SolverInfo:
         if attribute.isidentifier() and all(part.isidentifier() for part in module.split(".")):
             return SolverInfo(attribute, name, module.partition(".")[0], "unknown")
     names = [row.name for row in rows]
-    close = get_close_matches(wanted, names, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
     raise SolverNotFoundError(
-        f"no solver named {name!r}{hint} (installed: {', '.join(names)}); a plugin registers itself by an entry point "
-        f"of group {GROUP!r}"
+        f"no solver named {name!r}{suggestion(wanted, names)} (installed: {', '.join(names)}); a plugin registers itself "
+        f"by an entry point of group {GROUP!r}"
     )
 
 

@@ -67,6 +67,21 @@ def marked_run(name, worlds=1, steps=None, **options):
     return run
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["antt"], "did you mean 'ant'"),
+        (["box", "--option", "contact_modl=sap"], "did you mean 'contact_model'"),
+        (["box", "--solver", "featherstone", "--preset", "drake"], "no option 'preset'"),
+        (["box", "--worlds", "0"], "positive numbers"),
+    ],
+)
+def test_usage_errors(arguments, expected):
+    """A command that means nothing ends with 2 before any scene is built."""
+    code, text = invoke("bench", *arguments)
+    assert code == 2 and expected in text, text
+
+
 def test_rows_hold_time_and_accuracy(tmp_path):
     """The command writes JSON with every field of every row, versions, machine, options and date."""
     file, table = tmp_path / "bench.json", tmp_path / "bench.md"

@@ -96,7 +96,7 @@ def test_unknown_solver_suggests_the_nearest():
         (["--solver", "featherstone", "--world-count", "2"], "rejects its arguments"),
         (["--option", "contact_model"], "write name=value"),
         (["--option", "contact_model=lag"], "did you mean 'lagged'"),
-        (["--option", "contact_modle=sap"], "'contact_modle'"),
+        (["--option", "contact_modle=sap"], "did you mean 'contact_model'"),
         (["--solver", "original", "--option", "max_iterations=3"], "--option max_iterations needs a solver"),
         (["--num-frames", "0"], "greater than or equal to 1"),
     ],

@@ -316,6 +316,7 @@ def test_errors_name_what_is_near():
         (["sphere", "--solvers", "sap/0"], "divides the time step"),
         (["sphere", "--solvers", ","], "at least one solver"),
         (["sphere", "--option", "iterations=3"], "write solver.name=value"),
+        (["sphere", "--option", "sap.contact_modl=sap"], "did you mean 'contact_model'"),
         (["sphere", "--num-frames", "0"], "num-frames"),
         (["sphere", "--device", "cuba:0"], "cannot be used"),
     ],

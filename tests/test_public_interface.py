@@ -30,6 +30,7 @@ INTERNAL = {
     "multibody",
     "observables",
     "problem",
+    "suggest",
     "workspace",
 }
 """Everything else below newton_sap is public, so that a new module is listed unless someone decides otherwise."""

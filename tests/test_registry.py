@@ -140,6 +140,21 @@ def test_unknown_name_suggests_the_nearest(plugin):
         registry.get_solver("god")
 
 
+def test_unknown_option_is_named_before_a_solver_is_made():
+    """Keywords are held against the constructor; the model is none, and a constructor that takes anything is believed."""
+
+    class Anything(newton.solvers.SolverBase):
+        def __init__(self, model, **options):
+            super().__init__(model)
+
+    registry.check_options(newton.solvers.SolverXPBD, ["iterations"])
+    registry.check_options(Anything, ["iterationz"])
+    with pytest.raises(registry.UnknownOptionError, match="SolverXPBD.*'iterationz'; did you mean 'iterations'"):
+        registry.check_options(newton.solvers.SolverXPBD, ["iterationz"])
+    with pytest.raises(registry.UnknownOptionError, match=r"'model' \(options: iterations, "):
+        registry.check_options(newton.solvers.SolverXPBD, ["model"])
+
+
 def test_class_and_path_are_accepted(plugin):
     """A class or a module:Class path serves in place of a name."""
     plugin("fake-good", {}, fake_good=GOOD)

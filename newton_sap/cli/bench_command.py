@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -14,7 +15,8 @@ from .. import registry
 from ..bench import SCENES, Settings, bench, report
 from ..bench.session import NATIVE
 from ..bench.timing import Region
-from .drive import UsageError, solver_options
+from ..suggest import suggestion
+from .drive import UsageError, require_options, solver_options
 
 _WIDTH = 190
 """Columns to print where the output is no terminal."""
@@ -43,14 +45,15 @@ def bench_command(
 
     wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
     modes = tuple(mode for mode, wanted in (("eager", eager), ("captured", captured)) if wanted)
+    keywords = solver_options(preset, options)
     settings = Settings(
         scenes=_scenes(scenes),
-        solver=_solver(solver),
+        solver=_solver(solver, keywords),
         peers=tuple(_solver(name) for entry in peers for name in entry.split(",")),
         worlds=_counts(worlds),
         modes=modes or ("eager", "captured"),
         device=device,
-        options=solver_options(preset, options),
+        options=keywords,
         repeats=repeats,
         region=Region(seconds=seconds, steps=200 if seconds >= 0.5 else 10, at_most=3.0 * seconds),
         profile=profile,
@@ -93,17 +96,15 @@ def _print(console: Console, columns, rows: list[list[str]]) -> None:
 def _scenes(names: list[str]) -> tuple[str, ...]:
     for name in names:
         if name not in SCENES:
-            close = get_close_matches(name, SCENES, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise UsageError(f"no scene named {name!r}{hint} (scenes: {', '.join(SCENES)})")
+            raise UsageError(f"no scene named {name!r}{suggestion(name, SCENES)} (scenes: {', '.join(SCENES)})")
     return tuple(names) or tuple(SCENES)
 
 
-def _solver(name: str) -> str:
+def _solver(name: str, options: Mapping[str, Any] | None = None) -> str:
     name = registry.normalise(name)
     if name not in NATIVE:
         try:
-            registry.get_solver(name)
+            require_options(registry.get_solver(name), options or {})
         except (registry.SolverNotFoundError, registry.SolverLoadError) as error:
             raise UsageError(f"{error}; beside the registry: {', '.join(NATIVE)}") from error
     return name

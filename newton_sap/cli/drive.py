@@ -6,7 +6,6 @@ The example runs exactly as ``python -m newton.examples`` would run it; only the
 from __future__ import annotations
 
 import ast
-import inspect
 import runpy
 import sys
 import time
@@ -14,13 +13,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import registry
+from ..suggest import suggestion
 from ..swap import SwapLog, swapped_solvers
 from .live import LiveScalars, noting_contacts
 
@@ -85,8 +84,7 @@ def example_module(name: str) -> str:
     names = example_names()
     if name in names:
         return names[name]
-    close = get_close_matches(name, names, n=3)
-    hint = f"; did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
+    hint = suggestion(name, names, most=3)
     raise UsageError(f"no bundled example named {name!r}{hint} (python -m newton.examples --list shows all)")
 
 
@@ -104,11 +102,16 @@ def solver_class(name: str, options: Mapping[str, Any]) -> type | None:
         raise UsageError(f"{error}; {ORIGINAL!r} keeps the example's own") from error
     except registry.SolverLoadError as error:
         raise UsageError(str(error)) from error
-    accepted = inspect.signature(found).parameters
-    for option in options:
-        if option not in accepted:
-            raise UsageError(f"{found.__name__} has no option {option!r}; leave it out")
+    require_options(found, options)
     return found
+
+
+def require_options(solver: type, options: Mapping[str, Any]) -> None:
+    """Raise :class:`UsageError` if a solver does not take one of the options."""
+    try:
+        registry.check_options(solver, options)
+    except registry.UnknownOptionError as error:
+        raise UsageError(str(error)) from error
 
 
 def solver_options(preset: str | None, entries: list[str]) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from .. import registry, scenes
+from ..suggest import suggestion
 from .contestants import Contestant, SpecificationError, absence, parameters, parse_contestant
 from .measures import measure
 from .record import Recording, record
@@ -221,15 +221,18 @@ def _builder(scene: str | Callable[[], scenes.Scene]) -> Callable[[], scenes.Sce
         return scene
     name = registry.normalise(scene)
     if name not in scenes.SCENES:
-        close = get_close_matches(name, scenes.SCENES, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = suggestion(name, scenes.SCENES)
         raise SceneNotFoundError(f"no scene named {scene!r}{hint} (scenes: {', '.join(scenes.SCENES)})")
     return scenes.SCENES[name]
 
 
 def _known(contestant: Contestant) -> Contestant:
-    """Return a contestant whose solver is installed, broken or not."""
-    registry.describe_solver(contestant.solver)
+    """Return a contestant whose solver is installed, broken or not, and has the options that are given."""
+    if registry.describe_solver(contestant.solver).status != "broken" and contestant.options:
+        try:
+            registry.check_options(registry.get_solver(contestant.solver), contestant.options)
+        except registry.UnknownOptionError as error:
+            raise SpecificationError(str(error)) from error
     return contestant
 
 
