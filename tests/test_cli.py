@@ -316,6 +316,19 @@ def test_sap_runs_an_example():
     assert result.report["non_finite_steps"] == 0 and result.report["steps"] > 0
 
 
+def test_frames_end_a_run_that_its_viewer_would_not():
+    """Viewers for people run until they are closed; a number of frames ends them all the same."""
+    result = run_example("basic_pendulum", "sap", ["--viewer", "null", "--num-frames", "50", "--quiet"], frames=6)
+    assert result.verdict == "not tested" and result.frames == 5  # the first is timed apart
+
+
+def test_browser_ends_after_the_frames_asked_for():
+    """The page of viser, which never ends by itself, is left after the frames, and the example's checks are applied."""
+    pytest.importorskip("viser")
+    code, text = invoke("run", "basic_pendulum", "--viewer", "viser", "--num-frames", "100", "--test")
+    assert code == 0 and "passed" in text, text
+
+
 OPTIONS = {
     # Its rollers hand over every few steps, which the default law answers one step late (docs/contact_laws.md).
     "robot_omniwheel": {"contact_model": "sap"},

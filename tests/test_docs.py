@@ -260,7 +260,7 @@ def test_own_command_runs_as_written(written, springs, tmp_path):
     if "drake" in written:
         pytest.importorskip("pydrake")
     if words[0] == "run" and not {"--test", "--num-frames"} & set(words):
-        words += ["--num-frames", "60"]
+        words += ["--num-frames", "5"]
     (tmp_path / "docs" / "img").mkdir(parents=True)
     command = [sys.executable, "-m", "newton_sap.cli", *words]
     if words[0] == "run" and "--test" not in words and not os.environ.get("DISPLAY"):

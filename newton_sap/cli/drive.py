@@ -135,6 +135,7 @@ def run_example(
     *,
     options: Mapping[str, Any] | None = None,
     eager: bool = False,
+    frames: int | None = None,
     on_frame: Callable[[int], None] | None = None,
     picture: Path | None = None,
 ) -> RunResult:
@@ -146,6 +147,7 @@ def run_example(
         arguments: Command line of the example.
         options: Keywords of the solver's constructor beside the model.
         eager: Launch every kernel of every frame, also where the example replays a recorded graph.
+        frames: Stop after so many, also in viewers that run until they are closed; None leaves the end to the viewer.
         on_frame: Called with the number of finished frames.
         picture: PNG file for the last frame of a viewer that can be read, such as ``gl``.
 
@@ -155,7 +157,7 @@ def run_example(
     module = example_module(name)
     target = solver_class(solver, options or {})
     result = RunResult(example=name, solver=target.__name__ if target else ORIGINAL)
-    clock = _Clock(on_frame, picture)
+    clock = _Clock(on_frame, picture, frames)
     swap = nullcontext(SwapLog()) if target is None else swapped_solvers(noting_contacts(target), options=options)
     try:
         graphs = _unused_graphs() if eager else nullcontext()
@@ -187,9 +189,10 @@ def _run_to_its_end(module: str) -> None:
 class _Clock:
     """Times the frames of an example by standing between it and Newton's own run loop."""
 
-    def __init__(self, on_frame, picture=None):
+    def __init__(self, on_frame, picture=None, frames=None):
         self.on_frame = on_frame
         self.picture = picture
+        self.frames = frames
         self.example = None
         self.testing = False
         self.started = time.perf_counter()
@@ -211,6 +214,9 @@ class _Clock:
             self.testing = bool(args is not None and args.test)
             if self.picture is not None:
                 keep_last_frame(example.viewer, self.picture)
+            if self.frames is not None:
+                running = example.viewer.is_running
+                example.viewer.is_running = lambda: running() and len(self.frame_s) < self.frames
             self.scalars = LiveScalars(example.viewer, _stepper(log, example))
             return run(example, args)
 

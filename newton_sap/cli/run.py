@@ -23,6 +23,8 @@ VIEWERS = {
     "rerun": ("rerun", "rerun-sdk"),
 }
 """Newton's viewers, with the module each needs and what to install for it."""
+WATCHED = ("gl", "viser", "rerun")
+"""Viewers that run until somebody closes them."""
 
 _REPORT_ROWS = {
     "iterations": ("iterations, last step", "{:.0f}"),
@@ -43,7 +45,7 @@ def run_command(
     *,
     solver: str,
     viewer: str,
-    num_frames: int,
+    num_frames: int | None,
     world_count: int | None,
     device: str | None,
     preset: str | None,
@@ -64,15 +66,24 @@ def run_command(
         viewer, extra = "gl", ["--headless", *extra]
     options = solver_options(preset, option)
     _check_names(name, solver, options)
-    arguments = ["--viewer", viewer, "--num-frames", str(num_frames)]
+    endless = viewer in WATCHED and picture is None and not test
+    frames = num_frames or (None if endless else 100)
+    arguments = ["--viewer", viewer] + ([] if frames is None else ["--num-frames", str(frames)])
     arguments += [] if world_count is None else ["--world-count", str(world_count)]
     arguments += [] if device is None else ["--device", device]
     arguments += ["--test"] if test else []
     arguments += [] if verbose else ["--quiet"]
     console = Console(highlight=False)
-    with _progress(console, name, num_frames) as on_frame:
+    with _progress(console, name, frames) as on_frame:
         result = run_example(
-            name, solver, arguments + extra, options=options, eager=eager, on_frame=on_frame, picture=picture
+            name,
+            solver,
+            arguments + extra,
+            options=options,
+            eager=eager,
+            frames=frames,
+            on_frame=on_frame,
+            picture=picture,
         )
     instead = f" in place of {result.instead_of}" if result.instead_of else ""
     console.print(f"{result.example}: {result.solver}{instead} on {result.device}", markup=False, soft_wrap=True)
@@ -119,7 +130,7 @@ def _check_names(name: str, solver: str, options: dict) -> None:
 
 
 @contextmanager
-def _progress(console: Console, name: str, num_frames: int):
+def _progress(console: Console, name: str, num_frames: int | None):
     if not console.is_terminal:
         yield None
         return
