@@ -229,7 +229,9 @@ class RowMaker:
 
     def hold(self, joint, J, gap):
         """Hold a direction: its error halves in a step."""
-        return self.row("hold", joint, -1, J, -gap / (2.0 * self.dt), near_rigid(self.beta, self.weight(J)))
+        return self.row(
+            "hold", joint, -1, J, -gap / (2.0 * self.dt), near_rigid(self.options.near_rigid_coupling, self.weight(J))
+        )
 
     def stop(self, kind, joint, axis, J, gap, k, kd):
         """Keep a gap, whose rate is ``J v``, from closing."""

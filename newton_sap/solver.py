@@ -121,6 +121,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         spring_integration: str | None = None,
         near_rigid_contact: float | None = None,
         near_rigid_joint: float | None = None,
+        near_rigid_coupling: float | None = None,
         spin_friction: bool | None = None,
         friction_regularization: float | None = None,
         hunt_crossley_dissipation: float | None = None,

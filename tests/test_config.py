@@ -73,6 +73,7 @@ BAD_VALUES = [
     ("near_rigid_contact", -0.1),
     ("near_rigid_joint", float("nan")),
     ("near_rigid_joint", 0.0),
+    ("near_rigid_coupling", 0.0),
     ("drive_integration", "semi"),
     ("spring_integration", None),
     ("spin_friction", 1),

@@ -230,7 +230,7 @@ def test_four_bar_stays_closed():
     base = GROUND - CRANK
     apex = math.acos((base**2 + COUPLER**2 - ROCKER**2) / (2 * base * COUPLER))
     knee = math.acos((COUPLER**2 + ROCKER**2 - base**2) / (2 * COUPLER * ROCKER))
-    rig = Rig(builder, dt, q=[0.0, apex, knee - math.pi], v=[0, 0, 0], near_rigid_joint=beta)
+    rig = Rig(builder, dt, q=[0.0, apex, knee - math.pi], v=[0, 0, 0], near_rigid_coupling=beta)
     turned, opening, load, curvature = rig.q[0], 0.0, 0.0, 0.0
     with wp.ScopedCapture(device="cpu") as capture:
         rig.run(2)

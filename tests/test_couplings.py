@@ -62,7 +62,7 @@ def test_mimic_counts_once(how):
     """Named twice, a follower is still held by one row: it gives way by the near-rigid bound of one."""
     ratio, load, dt, beta = 2.0, 30.0, 0.01, 1.0
     force = [ratio * load, -load]  # in balance through the coupling, load is what it carries
-    rig = pair("prismatic", dt=dt, force=force, near_rigid_joint=beta, **dict.fromkeys(how, (0.0, ratio))).run(60)
+    rig = pair("prismatic", dt=dt, force=force, near_rigid_coupling=beta, **dict.fromkeys(how, (0.0, ratio))).run(60)
     sag = rig.q[1] - ratio * rig.q[0]
     assert sag == pytest.approx(-near_rigid_sag(1 / 1.5 + ratio**2 / 2.0, load, dt, beta), rel=0.01)
 
@@ -250,7 +250,7 @@ def hung_load(kind, load, dt, beta, enabled=True):
     fixed = builder.add_joint_fixed(-1, base)
     builder.add_articulation([fixed, builder.add_joint_d6(base, body, linear_axes=axes, angular_axes=axes)])
     MAKERS[kind](builder, -1, body, enabled=enabled)
-    rig = Rig(builder, dt, near_rigid_joint=beta)
+    rig = Rig(builder, dt, near_rigid_coupling=beta)
     rig.push([[0.0, 0.0, load, 0.0, 0.0, 0.0], np.zeros(6)])
     return rig
 
@@ -446,7 +446,7 @@ def test_imported_constraints_act_once(convert):
     builder = weightless()
     builder.add_mjcf(MJCF, convert_mjc_equality_constraints=convert)
     assert builder.joint_count == (7 if convert else 5)
-    rig = Rig(builder, dt, force=[-load, load, load, load], near_rigid_joint=beta).run(80)
+    rig = Rig(builder, dt, force=[-load, load, load, load], near_rigid_coupling=beta).run(80)
     assert rig.q[1] - rig.q[0] == pytest.approx(near_rigid_sag(1 / 2 + 1 / 2, load, dt, beta), rel=0.01)
     np.testing.assert_allclose(rig.q[2:4], near_rigid_sag(1 / 2, load, dt, beta), rtol=0.01)
 

@@ -298,7 +298,9 @@ def test_observables():
 @pytest.mark.parametrize("update", ["symplectic", "sap_euler"])
 def test_inspection_and_inverse_dynamics(update):
     """The dofs of the body without joint stand behind those of Newton's joints; a step explains itself."""
-    rigs = [thrown(fourbar(rooted=rooted), TWIST, position_update=update).run(20) for rooted in (True, False)]
+    # What float32 hides of a velocity a stiff loop turns into a force: Drake's softer bound keeps it small.
+    options = {"position_update": update, "near_rigid_coupling": 0.1}
+    rigs = [thrown(fourbar(rooted=rooted), TWIST, **options).run(20) for rooted in (True, False)]
     views = [rig.solver.inspect() for rig in rigs]
     behind = np.array([6, 7, 8, 9, 0, 1, 2, 3, 4, 5])
     assert views[1].A.shape == (10, 10)

@@ -115,6 +115,7 @@ def joint_law(options) -> JointLaw:
     """Options of joint rows."""
     law = JointLaw()
     law.beta = options.near_rigid_joint
+    law.coupling_beta = options.near_rigid_coupling
     law.sigma = options.friction_regularization
     law.ahead = int(options.dissipation_ahead_of_touch)
     law.explicit_drives = int(options.drive_integration == "explicit")

@@ -22,6 +22,7 @@ class JointLaw:
     """Options of the joint rows."""
 
     beta: wp.float64  # near_rigid_joint
+    coupling_beta: wp.float64  # near_rigid_coupling
     sigma: wp.float64  # friction_regularization
     ahead: int  # dissipation_ahead_of_touch
     explicit_drives: int  # drive_integration

@@ -319,7 +319,7 @@ def build_coupling(
 ):
     """Fill the row slots of one coupling; unused ones are empty."""
     row = int(ROWS * c)
-    beta = step.law.beta
+    beta = step.law.coupling_beta
     kind = table.kind[c]
     if is_enabled(table, c):
         if kind == COORDINATES:
