@@ -49,12 +49,7 @@ def run(
     extra: Annotated[Optional[list[str]], typer.Argument(help="After --: arguments for the example itself.")] = None,  # noqa: UP045
     solver: Annotated[str, typer.Option(help="Solver to use; 'original' keeps the example's own.")] = "sap",
     viewer: Annotated[str, typer.Option(help="null, gl, viser, usd or rerun.")] = "null",
-    num_frames: Annotated[
-        Optional[int],
-        typer.Option(
-            min=1, help="Frames to simulate; without it 100, or, in a window or a browser, until it is closed."
-        ),
-    ] = None,  # noqa: UP045
+    num_frames: Annotated[Optional[int], typer.Option(min=1, help="Frames; else 100, in a window no end.")] = None,  # noqa: UP045
     world_count: Annotated[Optional[int], typer.Option(min=1, help="Worlds, where the example has the option.")] = None,  # noqa: UP045
     device: Annotated[Optional[str], typer.Option(help="Warp device, such as cpu or cuda:0.")] = None,  # noqa: UP045
     preset: Annotated[Optional[str], typer.Option(help="Preset of the solver, such as drake.")] = None,  # noqa: UP045
