@@ -88,3 +88,12 @@ def test_a_large_world_needs_no_hessian():
     assert report.healthy and report.contacts[0] == 90
     carried = np.abs(observables.contact_f.numpy()[:, 2]).sum()
     assert carried == pytest.approx(model.body_mass.numpy().sum() * 9.81, rel=1e-3)
+
+
+def test_hessians_lie_one_behind_the_other_or_share_one_place():
+    """A group too large for a Hessian has no place; the others have their own, or all that of the largest."""
+    sizes = np.array([3, topology.DIRECT_DOFS + 1, 0, 2])
+    for shared, start, entries in ((False, [0, -1, 9, 9], 13), (True, [0, -1, 0, 0], 9)):
+        placed, size = topology._place_hessians(sizes, shared)
+        np.testing.assert_array_equal(placed, start)
+        assert size == entries

@@ -212,11 +212,7 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
     group_count = len(group_world)
     tree_of_group = np.searchsorted(groups, np.arange(group_count + 1))
     group_dof_start = tree_dof_start[tree_of_group]
-    group_sizes = np.diff(group_dof_start).astype(np.int64)
-    direct = group_sizes <= DIRECT_DOFS  # larger ones have no Hessian: conjugate gradients
-    hessians = np.where(direct, group_sizes**2, 0)
-    # A CPU minimises one group after the other: they share the place of the largest, which stays in the cache.
-    hessian_start = np.zeros(group_count, dtype=np.int64) if model.device.is_cpu else np.cumsum(hessians) - hessians
+    hessian_start, hessian_size = _place_hessians(np.diff(group_dof_start), shared=model.device.is_cpu)
     body_link = np.full(model.body_count, -1, dtype=np.int32)
     for link, (_, body, _) in enumerate(links):
         body_link[body] = link
@@ -229,7 +225,7 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
         "tree_group": np.array(groups),
         "group_tree_start": tree_of_group,
         "group_dof_start": group_dof_start,
-        "group_hessian_start": np.where(direct, hessian_start, -1),
+        "group_hessian_start": hessian_start,
         "link_joint": np.array([inbound[body] for _, body, _ in links]),
         "link_body": np.array([body for _, body, _ in links]),
         "link_parent": np.array(link_parent),
@@ -252,11 +248,22 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
         dof_count=len(dofs),
         group_count=group_count,
         block_size=int((sizes * sizes).sum()),
-        hessian_size=int((hessian_start + hessians).max(initial=0)),
+        hessian_size=hessian_size,
         contact_stride=contact_stride,
         pair_stride=pair_stride,
         loop_joints=tuple(loops),
     )
+
+
+def _place_hessians(sizes: np.ndarray, shared: bool) -> tuple[np.ndarray, int]:
+    """Return where each group's dense Hessian starts, -1 for a group too large for one, and the entries of all together.
+
+    A CPU minimises one group after the other: they share the place of the largest, which stays in the cache.
+    """
+    direct = sizes <= DIRECT_DOFS
+    entries = np.where(direct, sizes.astype(np.int64) ** 2, 0)
+    start = np.zeros_like(entries) if shared else np.cumsum(entries) - entries
+    return np.where(direct, start, -1), int((start + entries).max(initial=0))
 
 
 def _joint_dofs(model, j: int) -> list[tuple[int, int]]:
