@@ -1,8 +1,9 @@
 """Inverse dynamics of an observed step: the constraint impulses it implies, and the force that nothing explains.
 
-The laws give every impulse as a function of the velocity at the end of the step, so that an observed velocity needs no
-solve: ``gamma`` follows in closed form, and ``A (v - v_star) - J^T gamma`` is the momentum left over. For a step of the
-solver itself it vanishes up to the tolerance and the rounding of the states, which makes it a health figure.
+The laws give every impulse as a function of the velocity at the end of the step: ``gamma`` follows in closed form, and
+``A (v - v_star) - J^T gamma`` is the momentum left over. For a step of the solver itself it vanishes up to the tolerance
+and the rounding of the states, which makes it a health figure. Only friction bounds that come from the solve
+(``friction_bound``) need one.
 """
 
 from __future__ import annotations
@@ -46,13 +47,21 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     solver._move_freely(frame)
     solver._prepare_contacts(frame)
     solver._assemble(frame)
+    stats = allocate(Stats, {"*": solver.topology.group_count, "lost_rows": 1, "overflows": 1}, solver.device)
+    options = solver.options
+    if options.friction_bound == "solved":  # friction was bounded by what the solver expected of this step
+        _minimize(solver, stats, options)
     place(solver, state_out)  # the observed velocity, in solver coordinates, is arrived.v0
     solver._launch_groups(restart_from, [solver.tree, solver.motion, solver.problem, solver.arrived.v0])
-    stats = allocate(Stats, {"*": solver.topology.group_count, "lost_rows": 1, "overflows": 1}, solver.device)
-    look = tolerances(replace(solver.options, max_iterations=0))  # evaluates once, at the observed velocity
-    inputs = [solver.tree, solver.couplings, solver.motion, solver.pools, solver.problem, stats, look, solver.hessian]
-    solver._launch_groups(solver._minimize_kernel, inputs)
+    # No iteration: evaluates once, at the observed velocity.
+    _minimize(solver, stats, replace(options, max_iterations=0, friction_bound="start"))
     return _collect(solver, stats, frame.dt)
+
+
+def _minimize(solver, stats: Stats, options) -> None:
+    """Run the minimiser on the assembled problem, unseen by the solver's own counters."""
+    inputs = [solver.tree, solver.couplings, solver.motion, solver.pools, solver.problem]
+    solver._launch_groups(solver._minimize_kernel, [*inputs, stats, tolerances(options), solver.hessian])
 
 
 def _collect(solver, stats: Stats, dt: float) -> InverseDynamics:

@@ -100,8 +100,8 @@ class ReferenceResult:
     gamma: list[dict[str, Any]]
     """Per contact of the problem: ``index`` in Newton's arrays, ``bodies``, ``points`` (2, 3) and their mean
     ``point`` [m], ``normal``, ``phi0`` [m], ``v_n`` [m/s], ``w``, ``R_n``, ``R_t`` [1/kg], ``v_hat`` [m/s], ``mu``,
-    ``n0``, the normal impulse [N s] at the start of the step, and ``gamma_W``, the world impulse [N s] on the body of
-    shape 1."""
+    ``n0``, the normal impulse [N s] that bounds lagged friction, and ``gamma_W``, the world impulse [N s] on the body
+    of shape 1."""
     spins: list[dict[str, Any]]
     """Per contact with spin friction: ``index``, ``bodies``, ``bounds`` [N m s] and ``gamma_W``, the angular impulse on
     the body of shape 1."""
@@ -362,8 +362,7 @@ class ReferenceSolver(Multibody):
             if b >= 0 and b not in m.child:
                 bias = bias + sign * kin.omega[b]
         J[:, ~m.unknown] = 0.0
-        bounds = mu[0] * contact.n0, mu[1] * contact.n0
-        return Spin(contact.index, contact.bodies, contact.n, J, bias, *bounds, self.options.stiction_tolerance)
+        return Spin(contact.index, contact.bodies, contact.n, J, bias, contact, mu, self.options.stiction_tolerance)
 
     def _make_hunt_crossley(self, row, k, d, v_n0, dt):
         """Give a contact what the lagged and similar models need."""
@@ -488,6 +487,5 @@ def _describe_contact(contact, v):
 
 
 def _describe_spin(spin, v):
-    bounds = spin.torsional, spin.rolling
     gamma = spin.law(spin.J @ v + spin.bias)[1]
-    return {"index": spin.index, "bodies": spin.bodies, "bounds": bounds, "gamma_W": gamma}
+    return {"index": spin.index, "bodies": spin.bodies, "bounds": spin.bounds, "gamma_W": gamma}

@@ -13,6 +13,13 @@ import numpy as np
 SOFT_NORM = 1.0e-7
 """Impulse scale [N s] below which the friction direction is smoothed."""
 
+RENEWALS = 3
+"""How often a solve may renew its friction bounds."""
+RENEWAL_RANGE = 0.01, 0.5
+"""Residual over constraint impulses between which it does."""
+BOUND_ERROR = 0.01, 0.2
+"""Relative error of a bound that a renewal leaves alone, and that the first minimum may keep."""
+
 
 def regularization(beta, w, k, tau, dt):
     """Regularization of a compliant row, bounded below by the stiffest compliance the step resolves."""
@@ -252,16 +259,21 @@ class Spin:
     """Map from the unknown velocities to the relative spin, shape (3, dofs)."""
     bias: np.ndarray
     """Part of the spin from prescribed bodies, shape (3,) [rad/s]."""
-    torsional: float
-    """Largest angular impulse about the normal [N m s]."""
-    rolling: float
-    """Largest angular impulse across the normal [N m s]."""
+    contact: Contact
+    """Whose normal impulse bounds the moments."""
+    mu: tuple[float, float]
+    """Torsional and rolling coefficient [m]."""
     scale: float
     """Spin below which the moments are regularised [rad/s]."""
 
+    @property
+    def bounds(self):
+        """Largest angular impulse about the normal and across it [N m s]."""
+        return self.mu[0] * self.contact.n0, self.mu[1] * self.contact.n0
+
     def law(self, w):
         """Cost, impulse and Hessian at the relative spin ``w``."""
-        return spin_friction(w, self.n, self.torsional, self.rolling, self.scale)
+        return spin_friction(w, self.n, *self.bounds, self.scale)
 
 
 @dataclass
@@ -322,6 +334,20 @@ class ConvexProblem:
         """Hessian of the objective at ``v``, shape (n, n)."""
         return self.A + sum((J.T @ law(J @ v + b)[2] @ J for law, J, b in self.terms), np.zeros_like(self.A))
 
+    def renew_bounds(self, v, stiction_tolerance):
+        """Bound friction by the normal impulses at ``v`` where the bounds in use are off."""
+        for c in self.contacts:
+            if isinstance(c, Contact):
+                n0 = c.normal.impulse(c.n @ (c.J[:, self.dofs] @ v + c.bias))
+                if abs(n0 - c.n0) > BOUND_ERROR[0] * max(n0, c.n0):
+                    c.n0, c.slip_scale = n0, max(stiction_tolerance, c.mu * c.R_t * n0)
+
+    def bounds_far_off(self, v):
+        """Whether a bound is far from the normal impulse at ``v``."""
+        contacts = [c for c in self.contacts if isinstance(c, Contact)]
+        found = [c.normal.impulse(c.n @ (c.J[:, self.dofs] @ v + c.bias)) for c in contacts]
+        return any(abs(n0 - c.n0) > BOUND_ERROR[1] * max(n0, c.n0) for c, n0 in zip(contacts, found, strict=True))
+
     def along(self, v, dv):
         """Return a function of the step length: ``alpha -> (cost, slope, curvature)`` at ``v + alpha dv``."""
         d, dp = v - self.v_star, self.A @ dv
@@ -364,21 +390,33 @@ def minimize(problem, v, options):
     costs: list[float] = []
     alpha = 1.0
     stalled = False  # the last step no longer reduced the cost: whatever the residual, this is round-off
-    for iteration in range(options.max_iterations + 1):
+    allowed = RENEWALS if options.contact_model == "lagged" and options.friction_bound == "solved" else 0
+    renewals, renew, asked, iteration = 0, False, False, 0
+    while True:
+        if renew:
+            problem.renew_bounds(v, options.stiction_tolerance)
+            renewals, alpha = renewals + 1, 0.0  # the costs before and after do not compare
         costs.append(problem.cost(v))
         gradient, impulse = problem.gradient(v), problem.constraint_impulse(v)
         residual = float(np.linalg.norm(D * gradient))
-        scale = float(max(np.linalg.norm(D * (problem.A @ v)), np.linalg.norm(D * impulse)))
+        pushed = float(np.linalg.norm(D * impulse))
+        scale = max(float(np.linalg.norm(D * (problem.A @ v))), pushed)
         if iteration > 0:
             decrease = abs(costs[-1] - costs[-2])
             mean = 0.5 * (abs(costs[-1]) + abs(costs[-2]))
             stalled = decrease < options.cost_abs + options.cost_rel * mean and alpha > 0.5
         converged = residual <= options.optimality_abs + options.optimality_rel * scale or stalled
+        low, high = (x * pushed for x in RENEWAL_RANGE)
+        renew = renewals < allowed and residual <= high and (renewals == 0 or residual > low)
+        if converged:
+            renew, asked = allowed and not asked and problem.bounds_far_off(v), True
+        if renew and converged:
+            continue  # once more from here, with bounds of its own
         dv = newton_direction(problem.hessian(v), gradient, options.precision)
         if converged or iteration == options.max_iterations or not gradient @ dv < 0.0:
             return Solution(v, iteration, costs, residual, scale, converged)
         alpha = line_search(problem.along(v, dv), gradient @ dv, options)
-        v = v + alpha * dv
+        v, iteration = v + alpha * dv, iteration + 1
 
 
 def newton_direction(H, gradient, precision="float64"):

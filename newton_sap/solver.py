@@ -110,6 +110,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         *,
         preset: str | None = None,
         contact_model: str | None = None,
+        friction_bound: str | None = None,
         precision: str | None = None,
         contact_weight: str | None = None,
         contact_point: str | None = None,

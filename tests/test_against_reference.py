@@ -12,7 +12,14 @@ from newton_sap import SolverSAP
 from newton_sap.reference import ReferenceSolver
 
 DT = 0.01
-TIGHT = dict(optimality_rel=1e-13, optimality_abs=1e-16, cost_rel=0.0, cost_abs=0.0, max_iterations=60)
+TIGHT = dict(
+    optimality_rel=1e-11,
+    optimality_abs=1e-16,
+    cost_rel=0.0,
+    cost_abs=0.0,
+    line_search_tolerance=1e-10,
+    max_iterations=60,
+)
 """Both sides iterate until round-off stops them, so that what remains is a difference of formulas."""
 TOLERANCE = {"float64": 1e-9, "mixed": 1e-5}
 FLOAT32 = float(np.finfo(np.float32).eps)
@@ -76,7 +83,10 @@ def assert_same_step(model, state, control, contacts, dt=DT, **options):
 @pytest.mark.parametrize("name", SCENES)
 def test_step_equals_the_reference(name, preset, seed):
     """Velocities before, after free motion and at the end, the dynamics matrix, and the public state agree."""
-    truth = assert_same_step(*scene(name, seed), preset=preset)
+    options = {"preset": preset}
+    if name == "global":  # the reference splits it into smaller problems, and would read bounds from other iterates
+        options["friction_bound"] = "start"
+    truth = assert_same_step(*scene(name, seed), **options)
     assert truth.gamma or truth.rows
 
 
@@ -84,7 +94,7 @@ def test_step_equals_the_reference(name, preset, seed):
 @pytest.mark.parametrize("name", ("chain", "nested", "worlds"))
 def test_mixed_precision_equals_the_reference(name, seed):
     """A float32 Hessian leads to the float64 minimum."""
-    assert_same_step(*scene(name, seed), precision="mixed")
+    assert_same_step(*scene(name, seed), precision="mixed", friction_bound="start")
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -93,6 +103,13 @@ def test_other_contact_models_equal_the_reference(contact_model, seed):
     """The laws that are not the default agree as well, also with default materials."""
     assert_same_step(*scene("floating", seed), contact_model=contact_model)
     assert_same_step(*scene("unset", seed), contact_model=contact_model)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ("floating", "unset", "worlds"))
+def test_bounds_from_the_start_of_the_step_equal_the_reference(name, seed):
+    """The lagged law as Drake has it."""
+    assert_same_step(*scene(name, seed), friction_bound="start")
 
 
 @pytest.mark.parametrize("preset", (None, "drake", "approx64"))
@@ -214,7 +231,9 @@ def test_contact_between_bodies_that_move_as_one(preset):
     assert_same_step(*welded_pair(), preset=preset)
 
 
-@pytest.mark.parametrize("options", ({}, {"preset": "approx64"}, {"spin_friction": True}), ids=str)
+@pytest.mark.parametrize(
+    "options", ({}, {"preset": "approx64"}, {"spin_friction": True, "friction_bound": "start"}), ids=str
+)
 @pytest.mark.parametrize("name", ("floating", "worlds", "kinematic"))
 def test_contact_forces_equal_the_reference(name, options):
     """The contact_f observable is the force on shape 0's body and its torque about that body's COM."""

@@ -330,18 +330,12 @@ def test_browser_ends_after_the_frames_asked_for():
     assert code == 0 and "passed" in text, text
 
 
-OPTIONS = {
-    # Its rollers hand over every few steps, which the default law answers one step late (docs/contact_laws.md).
-    "robot_omniwheel": {"contact_model": "sap"},
-}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ACCEPTANCE)
 def test_bundled_example_passes_its_own_checks_with_sap(name):
     """Newton's example passes Newton's own checks when SolverSAP steps it."""
     arguments = ["--viewer", "null", "--num-frames", "100", "--test", "--quiet", *ACCEPTANCE[name]]
-    result = run_example(name, "sap", arguments, options=OPTIONS.get(name))
+    result = run_example(name, "sap", arguments)
     assert result.verdict == "passed" and result.ok, f"{result.message}\n{result.details}"
     assert result.instead_of, "the example ran with its own solver"
 

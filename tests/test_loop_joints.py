@@ -32,7 +32,14 @@ LAWS = {
     "velocity_limit": dict(velocity_limit=0.3),
 }
 BALL_GOAL = (0.2, -0.1, 0.15, math.sqrt(1.0 - 0.0725))
-TIGHT = dict(optimality_rel=1e-13, optimality_abs=1e-16, cost_rel=0.0, cost_abs=0.0, max_iterations=60)
+TIGHT = dict(
+    optimality_rel=1e-13,
+    optimality_abs=1e-16,
+    cost_rel=0.0,
+    cost_abs=0.0,
+    line_search_tolerance=1e-10,
+    max_iterations=60,
+)
 
 
 def columns_of(kind, law):

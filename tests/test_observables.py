@@ -281,6 +281,8 @@ def test_generalised_contact_force_replaces_the_contacts(name):
 def test_impulse_and_gap_equal_the_reference(name, options):
     """Impulses and gaps of random contacts, put back into world axes, are the reference's."""
     model, state, control, contacts = scene(name, 5, count=8)
+    if name == "global" and "preset" not in options:
+        options = {**options, "friction_bound": "start"}  # the reference reads bounds from smaller problems
     truth = ReferenceSolver(model, **options, **TIGHT).step(state, control, contacts, DT)
     seen = observed(model, state, control, contacts, **options, **TIGHT)
     normals = contacts.rigid_contact_normal.numpy()

@@ -210,11 +210,23 @@ class Machine:
         v = self.solver.inspect().v
         truth = ReferenceSolver(self.model, **self.options, max_iterations=0).step(start, *self.last)
         for problem, _ in truth.solutions:
+            self._take_bounds(problem)
             self._assert_momentum_balance(problem, v[problem.dofs])
         if self.last[1] is not None:
             self._assert_laws(
                 [c for problem, _ in truth.solutions for c in problem.contacts if not isinstance(c, Spin)], v
             )
+
+    def _take_bounds(self, problem):
+        """Bound lagged friction in the reference's problem as the solver did, which read the bounds from its iterates."""
+        pool, options = self.solver.pool, self.solver.options
+        filled = zip(pool.group_start.numpy(), pool.group_count.numpy(), strict=True)
+        live = [slot for start, count in filled for slot in range(start, start + count)]
+        bounds = dict(zip(pool.row.numpy()[live].tolist(), pool.n0.numpy()[live].tolist(), strict=True))
+        for c in problem.contacts:
+            if options.contact_model == "lagged" and not isinstance(c, Spin):
+                c.n0 = bounds.get(c.index, c.n0)
+                c.slip_scale = max(options.stiction_tolerance, c.mu * c.R_t * c.n0)
 
     def _assert_momentum_balance(self, problem, u):
         """A (v - v_star) = J' gamma at the velocity of the step."""

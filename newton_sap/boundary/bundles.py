@@ -10,6 +10,7 @@ import warp as wp
 from ..constraints.axis_laws import JointInput, JointLaw
 from ..constraints.drives import Targets
 from ..minimizer.continuation import PATIENCE
+from ..minimizer.friction_bound import RENEWALS
 from ..minimizer.line_search import Tolerances
 from ..multibody.free_motion import Efforts
 from ..workspace import Bodies, Joints, Shapes, StateArrays
@@ -144,4 +145,6 @@ def tolerances(options) -> Tolerances:
     out.cost_rel = options.cost_rel
     out.line_search_iterations = options.line_search_max_iterations
     out.line_search = options.line_search_tolerance
+    out.renewals = RENEWALS if options.contact_model == "lagged" and options.friction_bound == "solved" else 0
+    out.stiction_tolerance = options.stiction_tolerance
     return out

@@ -30,6 +30,7 @@ class SAPSolverCfg(NewtonSolverCfg):
     solver_type: str = "sap"
     preset: str | None = None
     contact_model: str | None = None
+    friction_bound: str | None = None
     precision: str | None = None
     contact_weight: str | None = None
     contact_point: str | None = None
@@ -68,9 +69,8 @@ def _make_manager():
     slots = {"_use_single_state": True, "_needs_collision_pipeline": True, "_supports_rigid_body_force_input": True}
     contract = ("_build_solver", "_create_solver", "_log_solver_debug", "_solver", *slots)
     if missing := [name for name in contract if not hasattr(NewtonManager, name)]:
-        lacks = ", ".join(missing)
         raise ImportError(
-            f"this version of Isaac Lab is unknown to newton_sap, which knows 3.0: no NewtonManager.{lacks}"
+            f"this version of Isaac Lab is unknown to newton_sap, which knows 3.0: no NewtonManager.{', '.join(missing)}"
         )
 
     class NewtonSAPManager(NewtonManager):

@@ -26,6 +26,8 @@ class Tolerances:
     cost_rel: wp.float64
     line_search_iterations: int
     line_search: wp.float64
+    renewals: int  # how often friction bounds may be renewed; 0 for never
+    stiction_tolerance: wp.float64
 
 
 @wp.struct

@@ -7,6 +7,7 @@ import warp as wp
 from ..workspace import COUPLER_ROWS, ROWS_PER_DOF, ContactPool, CouplingTable, Motion, Pools, Problem, Stats, Tree
 from .conjugate_gradient import solve_iteratively
 from .continuation import SOLVED, STUCK, first_stage, next_stage, scale_stiffness
+from .friction_bound import far_off, renew_bounds, renewal_due
 from .hessian import newton_direction
 from .lanes import sync, total
 from .line_search import Tolerances, line_search
@@ -137,9 +138,16 @@ def minimize_kernel(evaluate_contact, real):
         alpha = wp.float64(0.0)
         running = int(0)
         stage = first_stage()
+        renewals = int(0)
+        asked = int(0)
+        renew = bool(False)
         if at.unknowns > 0:
             running = int(1)
         while running == 1:
+            if renew:
+                renew_bounds(pools.contacts, problem, at, tol)
+                renewals += 1
+                alpha = wp.float64(0.0)  # the costs before and after do not compare
             value = evaluate(pools, problem, at)
             reason = int(UNCONSTRAINED)
             if not (wp.isfinite(value.residual) and wp.isfinite(value.cost)):
@@ -150,14 +158,21 @@ def minimize_kernel(evaluate_contact, real):
                 reason = int(COST)
             elif iterations >= tol.max_iterations:
                 reason = int(ITERATION_LIMIT)
+            converged = reason == OPTIMAL or reason == COST
+            renew = renewal_due(value, renewals, tol)
+            if converged:
+                renew = asked == 0 and far_off(pools.contacts, at, tol)
+                asked = 1
             softness = stage.softness
             enough = stage.softness < wp.float64(1.0) and value.residual <= SOLVED * value.scale
-            if reason == OPTIMAL or reason == COST or (enough and reason == UNCONSTRAINED):
+            if converged or (enough and reason == UNCONSTRAINED):
                 stage = next_stage(pools.contacts, at, stage, 1, iterations, tol)
             elif reason == UNCONSTRAINED and value.residual > STUCK * value.scale:
                 stage = next_stage(pools.contacts, at, stage, 0, iterations, tol)
             if stage.softness != softness:
                 alpha = wp.float64(0.0)  # the costs of two stages do not compare
+            elif renew and converged:
+                reason = int(UNCONSTRAINED)  # once more from here, with bounds of its own
             elif reason != UNCONSTRAINED:
                 running = int(0)
             else:

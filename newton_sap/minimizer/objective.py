@@ -35,6 +35,7 @@ class Value:
     cost: wp.float64
     residual: wp.float64  # |D grad|
     scale: wp.float64  # max(|D p|, |D j|)
+    impulse: wp.float64  # |D j|
 
 
 @wp.func
@@ -105,7 +106,8 @@ def measure(problem: Problem, at: Range, constraint_cost: wp.float64):
     value = Value()
     value.cost = total(wp.float64(0.5) * quadratic + constraint_cost)
     value.residual = wp.sqrt(total(residual))
-    value.scale = wp.sqrt(wp.max(total(momentum), total(impulse)))
+    value.impulse = wp.sqrt(total(impulse))
+    value.scale = wp.max(wp.sqrt(total(momentum)), value.impulse)
     return value
 
 

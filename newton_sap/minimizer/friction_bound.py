@@ -1,0 +1,63 @@
+"""The lagged law's friction bounds, read from the solve itself instead of from the start of the step.
+
+The law needs a number for the normal impulse before it is known. Once the momentum left over is small against the
+constraint impulses, the iterate knows it well: bounds that are off are then renewed from the iterate's own normal
+impulses, a few times while it converges and once more at its end. What is minimised last is again one strictly convex
+cost with constant bounds.
+"""
+
+import warp as wp
+
+from ..constraints.hunt_crossley import normal_impulse
+from ..workspace import ContactPool, Problem
+from .lanes import sync, total
+from .line_search import Tolerances
+from .objective import Range, Value, contact_velocity
+
+wp.set_module_options({"enable_backward": False})
+
+RENEWALS = 3
+"""Most renewals on the way, so that there is an end to it."""
+KNOWN = wp.constant(wp.float64(0.5))
+"""Residual over constraint impulses below which the next iterate is asked."""
+SETTLED = wp.constant(wp.float64(0.01))
+"""The same, below which the bounds last renewed are as good as the next."""
+NEGLIGIBLE = wp.constant(wp.float64(0.01))
+"""Relative error of a bound that a renewal leaves alone."""
+TOLERABLE = wp.constant(wp.float64(0.2))
+"""Relative error of a bound that a solve may end with, once it has been asked for better ones."""
+
+
+@wp.func
+def renewal_due(value: Value, renewals: int, tol: Tolerances):
+    """Whether the next iterate is worth reading the bounds from."""
+    known = value.residual <= KNOWN * value.impulse
+    return renewals < tol.renewals and known and (renewals == 0 or value.residual > SETTLED * value.impulse)
+
+
+@wp.func
+def far_off(pool: ContactPool, at: Range, tol: Tolerances):
+    """Whether a bound is no longer tolerable at the minimum that it led to."""
+    off = wp.float64(0.0)
+    if tol.renewals > 0:
+        for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
+            n0 = wp.dot(pool.normal[slot], pool.gamma[slot])
+            if pool.spin_of[slot] < 0 and wp.abs(n0 - pool.n0[slot]) > TOLERABLE * wp.max(n0, pool.n0[slot]):
+                off += wp.float64(1.0)
+    return total(off) > wp.float64(0.0)
+
+
+@wp.func
+def renew_bounds(pool: ContactPool, problem: Problem, at: Range, tol: Tolerances):
+    """Take the iterate's normal impulses as bounds where those in use are off."""
+    for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
+        contact = slot
+        if pool.spin_of[slot] >= 0:
+            contact = pool.spin_of[slot]
+        vc = pool.bias[contact] + contact_velocity(pool, problem.v, contact, at.base)
+        n0 = normal_impulse(pool.normal_law[contact], wp.dot(pool.normal[contact], vc))
+        if wp.abs(n0 - pool.n0[slot]) > NEGLIGIBLE * wp.max(n0, pool.n0[slot]):
+            pool.n0[slot] = n0
+            if contact == slot:
+                pool.slip_scale[slot] = wp.max(tol.stiction_tolerance, pool.mu[slot] * pool.R_t[slot] * n0)
+    sync()

@@ -1,0 +1,122 @@
+"""What bounds lagged friction: the normal impulse of the step itself, read from the solve, or the one at its start."""
+
+import newton
+import numpy as np
+import pytest
+import warp as wp
+from rig import Rig, material
+
+from newton_sap import SAPOptions, SolverSAP
+from newton_sap.bench.scenes import RENEWAL, make_scene
+from newton_sap.reference import ReferenceSolver
+
+MU = 0.4
+
+
+def sliding_ball(height=0.0, v=(2.0, 0.0, -1.0), stiffness=1e5, mu=MU, **options):
+    """A ball that cannot turn, over the ground; its mass is 1 kg."""
+    builder = newton.ModelBuilder()
+    body = builder.add_link(mass=1.0, inertia=wp.diag(wp.vec3(1.0)), lock_inertia=True)
+    axes = [newton.ModelBuilder.JointDofConfig(axis=axis) for axis in (newton.Axis.X, newton.Axis.Y, newton.Axis.Z)]
+    builder.add_articulation([builder.add_joint_d6(-1, body, linear_axes=axes)])
+    builder.add_shape_sphere(body, radius=0.1, cfg=material(stiffness, friction=mu, gap=0.05))
+    builder.add_ground_plane(cfg=material(stiffness, friction=mu, gap=0.05))
+    builder.joint_q[:] = [0.0, 0.0, 0.1 + height]
+    builder.joint_qd[:] = list(v)
+    return Rig(builder, dt=2e-3, **options)
+
+
+def impulses(rig, before):
+    """Tangential and normal impulse [N s] of the last step on the ball."""
+    return before[0] - rig.v[0], rig.v[2] - before[2] + 9.81 * rig.dt
+
+
+@pytest.mark.parametrize("gap", [1e-3, 0.0, -1e-4])
+def test_an_impact_rubs_in_the_step_it_pushes(gap):
+    """Friction of an impact is mu times its normal impulse in every step, wherever in the step the ball lands."""
+    rig = sliding_ball(height=gap)
+    for _ in range(4):
+        before = rig.v.copy()
+        rig.run(1)
+        tangential, normal = impulses(rig, before)
+        assert tangential == pytest.approx(MU * normal, rel=0.03)
+    assert before[2] > -0.5  # it did land
+
+
+def test_from_the_start_of_the_step_it_comes_late():
+    """With the bound of the start of the step the first push has no friction, as in Drake."""
+    rig = sliding_ball(height=1e-3, friction_bound="start")
+    before = rig.v.copy()
+    rig.run(1)
+    tangential, normal = impulses(rig, before)
+    assert normal > 0.1 and tangential == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["ant_active", "quadruped_active"])
+def test_thrashing_robots_know_their_bounds(name):
+    """Over a second of random motion the bounds are within 6 % of the normal impulses; of the start, far off."""
+    error = {}
+    for bound in ("solved", "start"):
+        scene = make_scene(name, 4)
+        solver = SolverSAP(scene.model, friction_bound=bound)
+        pipeline = newton.CollisionPipeline(scene.model)
+        contacts, control = pipeline.contacts(), scene.model.control()
+        state, spare = scene.state(), scene.state()
+        off = pushed = 0.0
+        for step in range(250):
+            control.joint_f.assign(scene.forces[step // RENEWAL % len(scene.forces)].astype(np.float32))
+            pipeline.collide(state, contacts)
+            solver.step(state, spare, control, contacts, scene.dt)
+            state, spare = spare, state
+            pool = solver.pool
+            for start, count in zip(pool.group_start.numpy(), pool.group_count.numpy(), strict=True):
+                here = slice(start, start + count)
+                normal = np.sum(pool.gamma.numpy()[here] * pool.normal.numpy()[here], axis=1)
+                off += np.abs(pool.n0.numpy()[here] - normal).sum()
+                pushed += normal.sum()
+        assert solver.report().healthy
+        error[bound] = off / pushed
+    assert error["solved"] < 0.06, error
+    assert error["start"] > 3.0 * error["solved"], error
+
+
+def test_at_rest_nothing_changes():
+    """Where the start of the step tells the truth, both give the same bits."""
+    rigs = [sliding_ball(-9.81 / 1e5, (0.0, 0.0, 0.0), friction_bound=bound) for bound in ("solved", "start")]
+    for rig in rigs:
+        rig.run(20)
+    np.testing.assert_array_equal(rigs[0].q, rigs[1].q)
+    np.testing.assert_array_equal(rigs[0].v, rigs[1].v)
+
+
+def test_the_answer_is_the_minimum_for_the_bound_it_reports():
+    """After a renewal the solve goes on to the end: the reference finds no gradient left."""
+    rig = sliding_ball(height=1e-3)
+    reference = ReferenceSolver(rig.model)
+    rig.pipeline.collide(rig.state, rig.contacts)
+    result = reference.step(rig.state, None, rig.contacts, rig.dt)
+    for problem, solution in result.solutions:
+        gradient = problem.gradient(solution.v)
+        assert np.abs(gradient).max() < 1e-5 * np.abs(problem.constraint_impulse(solution.v)).max()
+    assert result.gamma[0]["n0"] == pytest.approx(result.gamma[0]["gamma_W"] @ result.gamma[0]["normal"], rel=0.03)
+
+
+def test_sliding_steps_explain_themselves():
+    """Inverse dynamics finds the bounds that the step had: of a landing slide nothing is left unexplained."""
+    rig = sliding_ball(height=1e-3)
+    for _ in range(3):
+        rig.pipeline.collide(rig.state, rig.contacts)
+        before, after = rig.state, rig.model.state()
+        rig.solver.step(before, after, None, rig.contacts, rig.dt)
+        found = rig.solver.inverse_dynamics(before, after, None, rig.contacts, rig.dt)
+        assert np.abs(found.constraint_force).max() > 10.0
+        assert np.abs(found.unexplained_force).max() < 1e-3 * np.abs(found.constraint_force).max()
+        rig.state = after
+
+
+def test_presets_keep_the_bound_of_what_they_stand_for():
+    """Presets compare with solvers that know no other bound."""
+    assert SAPOptions().friction_bound == "solved"
+    for preset in ("drake", "approx64", "approx32"):
+        rig = sliding_ball(preset=preset)
+        assert rig.solver.options.friction_bound == "start"
