@@ -72,7 +72,7 @@ def number_unknowns(tree: Tree, m: Motion, problem: Problem, g: int):
                 problem.dof[u] = first + i
                 problem.block[u] = n
                 problem.block_end[u] = n + size - locked
-                problem.first[u] = n
+                problem.last[u] = n + tree.dof_last[first + i] - first - locked
                 problem.A_row[u] = tree.tree_block_start[t] + i * size + locked
                 problem.v[u] = m.v0[first + i]
                 problem.v_star[u] = m.v_star[first + i]
@@ -271,12 +271,12 @@ def prepare_contact(
 @wp.func
 def couple_trees(pool: ContactPool, problem: Problem, slot: int, base: int):
     """Widen the Hessian's skyline to what this contact couples."""
-    leftmost = problem.count.shape[0] + problem.dof.shape[0]
+    rightmost = int(0)
     for s in range(pool.support[slot]):
-        leftmost = wp.min(leftmost, problem.block[base + pool.unknown[slot * pool.stride + s]])
+        rightmost = wp.max(rightmost, pool.unknown[slot * pool.stride + s])
     for s in range(pool.support[slot]):
         u = base + pool.unknown[slot * pool.stride + s]
-        wp.atomic_min(problem.first, u, leftmost)
+        wp.atomic_max(problem.last, u, rightmost)
 
 
 @wp.struct

@@ -47,6 +47,7 @@ class Tree:
     link_dof_start: wp.array[wp.int32]  # (L + 1,)
     path_start: wp.array[wp.int32]  # (L + 1,)
     path_dof: wp.array[wp.int32]  # dofs from the root to each link, that link's own included
+    dof_last: wp.array[wp.int32]  # (D,) last dof of the subtree that this one moves
     dof_link: wp.array[wp.int32]  # (D,)
     dof_public: wp.array[wp.int32]  # (D,) index in Newton's joint_qd; -1 for a root that no joint moves
     dof_coord: wp.array[wp.int32]  # (D,) index in Newton's joint_q, -1 where the coordinate is a quaternion
@@ -281,7 +282,7 @@ class Problem:
     block: wp.array[wp.int32]  # (D,) first unknown of the same tree
     block_end: wp.array[wp.int32]  # (D,) one past its last
     A_row: wp.array[wp.int32]  # (D,) entry of A in this unknown's row and its block's first column
-    first: wp.array[wp.int32]  # (D,) leftmost non-zero of this unknown's Hessian row
+    last: wp.array[wp.int32]  # (D,) rightmost non-zero of this unknown's Hessian row
     row_start: wp.array[wp.int32]  # (D,) this unknown's rows
     row_end: wp.array[wp.int32]  # (D,)
     v: wp.array[wp.float64]  # (D,)

@@ -233,6 +233,7 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
         "link_dof_start": link_dof_start,
         "path_start": np.cumsum([0] + [len(p) for p in paths]),
         "path_dof": np.array([d for path in paths for d in path]),
+        "dof_last": _last_dofs(link_parent, link_dof_start),
         "dof_link": np.repeat(np.arange(len(links)), np.diff(link_dof_start)),
         "dof_public": np.array([public for public, _ in dofs]),
         "dof_coord": np.array([coord for _, coord in dofs]),
@@ -253,6 +254,15 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
         pair_stride=pair_stride,
         loop_joints=tuple(loops),
     )
+
+
+def _last_dofs(link_parent: list[int], link_dof_start: np.ndarray) -> np.ndarray:
+    """Return for each dof the last one of the subtree that it moves, which is contiguous."""
+    last = link_dof_start[1:] - 1
+    for link in reversed(range(len(link_parent))):
+        if link_parent[link] >= 0:
+            last[link_parent[link]] = max(last[link_parent[link]], last[link])
+    return np.repeat(last, np.diff(link_dof_start))
 
 
 def _place_hessians(sizes: np.ndarray, shared: bool) -> tuple[np.ndarray, int]:

@@ -145,11 +145,11 @@ def couple_row(pool: CouplerPool, problem: Problem, row: int, base: int, most: w
     if w == wp.float64(0.0):
         pool.support[row] = 0
         return w
-    leftmost = int(1 << 30)
+    rightmost = int(0)
     for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
-        leftmost = wp.min(leftmost, problem.block[base + pool.unknown[s]])
+        rightmost = wp.max(rightmost, pool.unknown[s])
     for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
-        wp.atomic_min(problem.first, base + pool.unknown[s], leftmost)
+        wp.atomic_max(problem.last, base + pool.unknown[s], rightmost)
     return w
 
 

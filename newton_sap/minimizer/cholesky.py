@@ -1,7 +1,8 @@
 """Cholesky factors and solves: small dense blocks by one thread, and a skyline matrix shared by the lanes of a block.
 
-The inner loops are C so that the compiler sees plain pointers; the same text serves CPU and CUDA. In the skyline,
-entries of row ``i`` left of ``first[i]`` are zero and stay zero, so untouched trees cost nothing.
+The inner loops are C so that the compiler sees plain pointers; the same text serves CPU and CUDA. The skyline
+holds the upper triangle, and its factor is upper triangular, H = L L^T: what a dof moves comes after it, so entries of
+row ``i`` right of ``last[i]`` are zero and stay zero, and branches of a tree cost each other nothing.
 """
 
 from functools import cache
@@ -16,7 +17,7 @@ _DOT = """
 #if !defined(__CUDA_ARCH__)
 #pragma clang fp contract(fast) reassociate(on)
 #endif
-        for (int k = from; k < j; ++k) dot += Li[k] * Lj[k];
+        for (int k = from; k < to; ++k) dot += Li[k] * Lj[k];
     }}
 """
 
@@ -29,6 +30,7 @@ _FACTOR_BLOCK = (
         double* Li = l + i * n;
         for (int j = skip; j <= i; ++j) {
             const double* Lj = l + j * n;
+            const int to = j;
 """
     + _DOT.format(real="double")
     + """
@@ -64,13 +66,13 @@ def solve_block(L: wp.array[wp.float64], start: int, n: int, skip: int, x: wp.ar
 
 _FACTOR_SKYLINE = """
     {real}* h = H.data + start;
-    const int* f = first.data + offset;
-    for (int j = 0; j < n; ++j) {{
+    const int* end = last.data + offset;
+    for (int j = n - 1; j >= 0; --j) {{
         {real}* Lj = h + (long long)j * n;
-        for (int i = j + lane; i < n; i += lanes) {{
-            if (f[i] > j) continue;
+        for (int i = j - lane; i >= 0; i -= lanes) {{
+            if (end[i] < j) continue;
             {real}* Li = h + (long long)i * n;
-            const int from = f[i] > f[j] ? f[i] : f[j];
+            const int from = j + 1, to = (end[i] < end[j] ? end[i] : end[j]) + 1;
 {dot}
             const {real} before = Li[j], after = before - dot;
             // What cancellation eats of a pivot is rounding; keeping the diagonal keeps the direction one of descent.
@@ -80,30 +82,30 @@ _FACTOR_SKYLINE = """
         const {real} pivot = Lj[j];
         WP_TILE_SYNC();
         const {real} root = sqrt(pivot), inverse = ({real})1 / root;
-        for (int i = j + lane; i < n; i += lanes)
-            if (f[i] <= j) h[(long long)i * n + j] *= inverse;
+        for (int i = j - lane; i >= 0; i -= lanes)
+            if (end[i] >= j) h[(long long)i * n + j] *= inverse;
         WP_TILE_SYNC();
     }}
 """
 
 _SOLVE_SKYLINE = """
     const {real}* h = H.data + start;
-    const int* f = first.data + offset;
+    const int* end = last.data + offset;
     double* b = x.data + offset;
-    for (int j = 0; j < n; ++j) {{
+    for (int j = n - 1; j >= 0; --j) {{
         const double y = b[j] / h[(long long)j * n + j];
         WP_TILE_SYNC();
         if (lane == 0) b[j] = y;
-        for (int i = j + 1 + lane; i < n; i += lanes)
-            if (f[i] <= j) b[i] -= h[(long long)i * n + j] * y;
+        for (int i = j - 1 - lane; i >= 0; i -= lanes)
+            if (end[i] >= j) b[i] -= h[(long long)i * n + j] * y;
         WP_TILE_SYNC();
     }}
-    for (int j = n - 1; j >= 0; --j) {{
+    for (int j = 0; j < n; ++j) {{
         const {real}* Lj = h + (long long)j * n;
         const double y = b[j] / Lj[j];
         WP_TILE_SYNC();
         if (lane == 0) b[j] = y;
-        for (int k = f[j] + lane; k < j; k += lanes) b[k] -= Lj[k] * y;
+        for (int k = j + 1 + lane; k <= end[j]; k += lanes) b[k] -= Lj[k] * y;
         WP_TILE_SYNC();
     }}
 """
@@ -118,14 +120,14 @@ def skyline_functions(real):
 
     @wp.func_native(_FACTOR_SKYLINE.format(real=name, dot=dot, tiny=tiny))
     def factor_skyline(
-        H: wp.array[real], start: wp.int64, first: wp.array[wp.int32], offset: int, n: int, lane: int, lanes: int
+        H: wp.array[real], start: wp.int64, last: wp.array[wp.int32], offset: int, n: int, lane: int, lanes: int
     ): ...
 
     @wp.func_native(_SOLVE_SKYLINE.format(real=name))
     def solve_skyline(
         H: wp.array[real],
         start: wp.int64,
-        first: wp.array[wp.int32],
+        last: wp.array[wp.int32],
         offset: int,
         n: int,
         x: wp.array[wp.float64],

@@ -30,11 +30,13 @@ def newton_direction(real):
             diagonal = wp.float64(0.0)
             for r in range(problem.row_start[u], problem.row_end[u]):
                 diagonal += rows.G[r]
-            fill_row(H, start, at.unknowns, i, problem.first[u], problem.block[u], A, problem.A_row[u], diagonal)
+            block = problem.block[u]
+            end = problem.block_end[u]
+            fill_row(H, start, at.unknowns, i, problem.last[u], block, end, A, problem.A_row[u], diagonal)
 
     @wp.func
     def add_contacts(H: wp.array[real], start: wp.int64, pool: ContactPool, at: Range):
-        """H += J^T G J of every closed contact, lower triangle."""
+        """H += J^T G J of every closed contact, upper triangle."""
         for c in range(at.contacts):
             slot = at.contact_start + c
             G = pool.G[slot]
@@ -45,7 +47,7 @@ def newton_direction(real):
 
     @wp.func
     def add_couplers(H: wp.array[real], start: wp.int64, pool: CouplerPool, at: Range):
-        """H += G J^T J of every acting coupler row, lower triangle."""
+        """H += G J^T J of every acting coupler row, upper triangle."""
         for r in range(at.coupler_start, at.coupler_start + at.couplers):
             count = pool.support[r]
             if count > 0 and pool.G[r] > wp.float64(0.0):
@@ -55,7 +57,7 @@ def newton_direction(real):
                     GJ = pool.G[r] * pool.J[first + b]
                     for a in range(at.lane, count, at.lanes):
                         row = pool.unknown[first + a]
-                        if row >= column:
+                        if row <= column:
                             entry = start + wp.int64(row) * wp.int64(at.unknowns) + wp.int64(column)
                             H[entry] += real(pool.J[first + a] * GJ)
                 sync()
@@ -73,8 +75,8 @@ def newton_direction(real):
             u = at.base + i
             problem.dv[u] = problem.impulse[u] - problem.excess[u]
         sync()
-        factor_skyline(H, start, problem.first, at.base, at.unknowns, at.lane, at.lanes)
-        solve_skyline(H, start, problem.first, at.base, at.unknowns, problem.dv, at.lane, at.lanes)
+        factor_skyline(H, start, problem.last, at.base, at.unknowns, at.lane, at.lanes)
+        solve_skyline(H, start, problem.last, at.base, at.unknowns, problem.dv, at.lane, at.lanes)
         for i in range(at.lane, at.unknowns, at.lanes):
             u = at.base + i
             block = problem.block[u]

@@ -113,7 +113,7 @@ _ADD_BLOCK = """
         const double g2 = G.data[2][0] * x + G.data[2][1] * y + G.data[2][2] * z;
         const int column = u[b];
         for (int a = lane; a < count; a += lanes)
-            if (u[a] >= column)
+            if (u[a] <= column)
                 h[(long long)u[a] * n + column] += ({real})(g0 * j[3 * a] + g1 * j[3 * a + 1] + g2 * j[3 * a + 2]);
     }}
 """
@@ -121,8 +121,9 @@ _ADD_BLOCK = """
 _FILL_ROW = """
     {real}* h = H.data + start + (long long)row * n;
     const double* a = A.data + entry;
-    for (int k = first; k < block; ++k) h[k] = 0;
-    for (int k = block; k <= row; ++k) h[k] = ({real})a[k - block];
+    const int own = last < block_end ? last + 1 : block_end;
+    for (int k = row; k < own; ++k) h[k] = ({real})a[k - block];
+    for (int k = own; k <= last; ++k) h[k] = 0;
     h[row] += ({real})diagonal;
 """
 
@@ -152,8 +153,9 @@ def hessian_functions(real):
         start: wp.int64,
         n: int,
         row: int,
-        first: int,
+        last: int,
         block: int,
+        block_end: int,
         A: wp.array[wp.float64],
         entry: int,
         diagonal: wp.float64,
