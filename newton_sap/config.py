@@ -40,9 +40,9 @@ class SAPOptions:
     nor kicks a body under ``"lagged"``; measured in ``docs/contact_laws.md``. Drake's default too."""
 
     friction_bound: str = "solved"
-    """Which normal impulse bounds friction under ``"lagged"``. ``"solved"``: that of this step, read from the minimisation
-    when it is nearly done and kept for the rest of it. ``"start"``: what depth and velocity at the start of the step
-    give, as Drake; it is wrong where contacts come and go. Default: measured in ``docs/contact_laws.md``."""
+    """Which normal impulse bounds friction under ``"lagged"``. ``"solved"``: that of this step, read a few
+    times from the minimisation while it converges. ``"start"``: what depth and velocity at the start of the step
+    give, as Drake; late where contacts come and go, noisy where they are stiff. Default: measured in ``docs/contact_laws.md``."""
 
     precision: str = "float64"
     """``"float64"`` throughout, or ``"mixed"``: the Hessian is assembled and factored in float32 while cost,
@@ -97,7 +97,7 @@ class SAPOptions:
 
     spin_friction: bool = False
     """Torsional and rolling friction (``mu_torsional``, ``mu_rolling`` [m]): the relative spin of touching bodies meets a
-    moment of at most ``mu`` times the normal force at the start of the step. Off by default, as in Drake and as in
+    moment of at most ``mu`` times the normal force (``friction_bound``). Off by default, as in Drake and as in
     SolverMuJoCo's default contacts; Newton's default shapes carry small values of both."""
 
     friction_regularization: float = 1.0e-3

@@ -193,7 +193,7 @@ def regularize_contact(pool: ContactPool, law: ContactLaw, slot: int, w: wp.floa
     normal.d = pool.dissipation[slot]
     normal.dt = dt
     if k == RIGID:
-        # Hunt & Crossley's law has no bound of its own, and its friction reads the depth, which must stay measurable.
+        # Hunt & Crossley's law has no bound of its own, and its force reads the depth, which must stay measurable.
         beta = law.rigid_beta
         normal.k = wp.min(FOUR_PI_SQUARED / (beta * beta * dt * dt), RIGID_FREQUENCY * RIGID_FREQUENCY) / w
     elif law.similar == 1:

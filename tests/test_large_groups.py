@@ -97,3 +97,17 @@ def test_hessians_lie_one_behind_the_other_or_share_one_place():
         placed, size = topology._place_hessians(sizes, shared)
         np.testing.assert_array_equal(placed, start)
         assert size == entries
+
+
+def test_legs_do_not_pay_for_each_other():
+    """In a standing quadruped's Hessian the rows of each leg end within that leg; the trunk's go all the way."""
+    scene = quadruped()
+    solver, pipeline, state = SolverSAP(scene.model), newton.CollisionPipeline(scene.model), scene.model.state()
+    contacts = pipeline.contacts()
+    for _ in range(60):
+        pipeline.collide(state, contacts)
+        solver.step(state, state, None, contacts, scene.dt)
+    assert solver.report().contacts[0] >= 4
+    last = solver.problem.last.numpy()
+    assert last[:6].tolist() == [17] * 6
+    assert last[6:18].tolist() == [6 + 3 * (i // 3) + 2 for i in range(12)]
