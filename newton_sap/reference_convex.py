@@ -13,6 +13,9 @@ import numpy as np
 SOFT_NORM = 1.0e-7
 """Impulse scale [N s] below which the friction direction is smoothed."""
 
+EASY = 10
+"""Iterations after which line searches are exact and friction bounds stay."""
+
 RENEWALS = 3
 """How often a solve may renew its friction bounds."""
 RENEWAL_RANGE = 0.01, 0.5
@@ -409,13 +412,14 @@ def minimize(problem, v, options):
         low, high = (x * pushed for x in RENEWAL_RANGE)
         renew = renewals < allowed and residual <= high and (renewals == 0 or residual > low)
         if converged:
-            renew, asked = allowed and not asked and problem.bounds_far_off(v), True
+            renew, asked = allowed and not asked and iteration <= EASY and problem.bounds_far_off(v), True
         if renew and converged:
             continue  # once more from here, with bounds of its own
         dv = newton_direction(problem.hessian(v), gradient, options.precision)
         if converged or iteration == options.max_iterations or not gradient @ dv < 0.0:
             return Solution(v, iteration, costs, residual, scale, converged)
-        alpha = line_search(problem.along(v, dv), gradient @ dv, options)
+        tolerance = options.line_search_tolerance ** (0.5 if iteration < EASY else 1.0)
+        alpha = line_search(problem.along(v, dv), gradient @ dv, options, tolerance)
         v, iteration = v + alpha * dv, iteration + 1
 
 
@@ -427,13 +431,14 @@ def newton_direction(H, gradient, precision="float64"):
     return -np.linalg.solve(L.T, np.linalg.solve(L, gradient))
 
 
-def line_search(evaluate, slope0, options, alpha_max=1.5):
+def line_search(evaluate, slope0, options, tolerance, alpha_max=1.5):
     """Return the step length that zeroes the slope: Newton's method kept inside a bracket by bisection.
 
     Args:
         evaluate: ``alpha -> (cost, slope, curvature)``.
         slope0: Slope at zero, must be negative.
         options: Tolerances (:class:`newton_sap.config.SAPOptions`).
+        tolerance: Relative tolerance on slope and step length [-].
         alpha_max: Largest step length.
     """
     if not slope0 < 0.0:
@@ -445,12 +450,12 @@ def line_search(evaluate, slope0, options, alpha_max=1.5):
         return 1.0
     low, high = 0.0, alpha_max
     alpha = min(-slope0 / curvature, alpha_max)
-    step_tolerance = options.line_search_tolerance * alpha
+    step_tolerance = tolerance * alpha
     previous = before_previous = alpha_max
     for _ in range(options.line_search_max_iterations):
         _, slope, curvature = evaluate(alpha)
         low, high = (alpha, high) if slope < 0.0 else (low, alpha)
-        if abs(slope) < options.line_search_tolerance * -slope0:
+        if abs(slope) < tolerance * -slope0:
             break
         step = -slope / curvature
         too_slow = 2.0 * abs(slope) > abs(before_previous * curvature)

@@ -37,7 +37,7 @@ TIGHT = dict(
     optimality_abs=1e-16,
     cost_rel=0.0,
     cost_abs=0.0,
-    line_search_tolerance=1e-10,
+    line_search_tolerance=1e-18,
     max_iterations=60,
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import newton
@@ -145,6 +146,7 @@ def tolerances(options) -> Tolerances:
     out.cost_rel = options.cost_rel
     out.line_search_iterations = options.line_search_max_iterations
     out.line_search = options.line_search_tolerance
+    out.line_search_rough = math.sqrt(options.line_search_tolerance)
     out.renewals = RENEWALS if options.contact_model == "lagged" and options.friction_bound == "solved" else 0
     out.stiction_tolerance = options.stiction_tolerance
     return out

@@ -12,6 +12,8 @@ from .objective import Range, contact_velocity, coupler_velocity
 wp.set_module_options({"enable_backward": False})
 
 ALPHA_MAX = wp.constant(wp.float64(1.5))
+EASY = wp.constant(10)
+"""Iterations within which nearly all solves end. A longer one takes exact steps and keeps its friction bounds."""
 
 
 @wp.struct
@@ -26,6 +28,7 @@ class Tolerances:
     cost_rel: wp.float64
     line_search_iterations: int
     line_search: wp.float64
+    line_search_rough: wp.float64  # the same, in the first iterations
     renewals: int  # how often friction bounds may be renewed; 0 for never
     stiction_tolerance: wp.float64
 
@@ -136,7 +139,15 @@ def line_search(evaluate_contact):
         return here
 
     @wp.func
-    def find_root(pools: Pools, problem: Problem, at: Range, line: Slope, slope0: wp.float64, tol: Tolerances):
+    def find_root(
+        pools: Pools,
+        problem: Problem,
+        at: Range,
+        line: Slope,
+        slope0: wp.float64,
+        tol: Tolerances,
+        accuracy: wp.float64,
+    ):
         """Root of f(alpha) = l'(alpha) / -l'(0): Newton from the full step, bisected where it is slow or leaves the
         bracket. The full step itself is the root wherever the cost is quadratic between here and there."""
         step = Step()
@@ -155,7 +166,7 @@ def line_search(evaluate_contact):
                 low = step.alpha
             else:
                 high = step.alpha
-            if wp.abs(f) < tol.line_search or low == ALPHA_MAX:
+            if wp.abs(f) < accuracy or low == ALPHA_MAX:
                 step.status = 0
             else:
                 change = -f / df
@@ -168,13 +179,16 @@ def line_search(evaluate_contact):
                 before_last = last
                 last = change
                 step.alpha = target
-                if wp.abs(change) < tol.line_search:
+                if wp.abs(change) < accuracy:
                     step.status = 0
         return step
 
     @wp.func
-    def search(pools: Pools, problem: Problem, at: Range, tol: Tolerances, cost: wp.float64):
+    def search(pools: Pools, problem: Problem, at: Range, tol: Tolerances, cost: wp.float64, iterations: int):
         """The step length that minimises the cost along dv."""
+        accuracy = tol.line_search
+        if iterations < EASY:
+            accuracy = tol.line_search_rough
         slope0 = initial_slope(problem, at)
         step = Step()
         step.alpha = wp.float64(1.0)
@@ -186,6 +200,6 @@ def line_search(evaluate_contact):
         if -slope0 < roundoff:
             return step
         prepare_line(pools, problem, at)
-        return find_root(pools, problem, at, quadratic_part(problem, at), slope0, tol)
+        return find_root(pools, problem, at, quadratic_part(problem, at), slope0, tol, accuracy)
 
     return search

@@ -10,7 +10,7 @@ from .continuation import SOLVED, STUCK, first_stage, next_stage, scale_stiffnes
 from .friction_bound import far_off, renew_bounds, renewal_due
 from .hessian import newton_direction
 from .lanes import sync, total
-from .line_search import Tolerances, line_search
+from .line_search import EASY, Tolerances, line_search
 from .objective import Range, Value, objective
 
 wp.set_module_options({"enable_backward": False})
@@ -161,7 +161,7 @@ def minimize_kernel(evaluate_contact, real):
             converged = reason == OPTIMAL or reason == COST
             renew = renewal_due(value, renewals, tol)
             if converged:
-                renew = asked == 0 and far_off(pools.contacts, at, tol)
+                renew = asked == 0 and iterations <= EASY and far_off(pools.contacts, at, tol)
                 asked = 1
             softness = stage.softness
             enough = stage.softness < wp.float64(1.0) and value.residual <= SOLVED * value.scale
@@ -182,7 +182,7 @@ def minimize_kernel(evaluate_contact, real):
                     direction(m.A, H, start, pools, problem, at)
                 else:
                     solve_iteratively(tree, m, pools, problem, at, g)
-                step = search(pools, problem, at, tol, value.cost)
+                step = search(pools, problem, at, tol, value.cost, iterations)
                 evaluations += step.evaluations
                 if step.status == 2 and stage.softness < wp.float64(1.0):
                     stage = next_stage(pools.contacts, at, stage, 1, iterations, tol)
