@@ -76,7 +76,7 @@ class Frame:
 class SolverSAP(OwnedDetection, CoupledArticulations):
     """Articulated rigid bodies with frictional contact by the semi-analytic primal (SAP) method.
 
-    Each step minimises one strictly convex cost, so it has exactly one answer and always finds it. Contacts come
+    Each step minimises a strictly convex cost, which has exactly one minimum, and always finds it. Contacts come
     from a ``newton.CollisionPipeline``: run it and hand its contacts to :meth:`step`, or give it to the solver.
 
     Simulated: prismatic, revolute, ball, fixed, free, distance and D6 joints in trees of any shape, any
