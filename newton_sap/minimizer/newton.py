@@ -65,6 +65,20 @@ def cost_settled(now: wp.float64, before: wp.float64, alpha: wp.float64, tol: To
 
 
 @wp.func
+def verdict(value: Value, before: wp.float64, alpha: wp.float64, iterations: int, tol: Tolerances):
+    """Why the iteration ends at this value; ``UNCONSTRAINED`` if it goes on."""
+    if not (wp.isfinite(value.residual) and wp.isfinite(value.cost)):
+        return NON_FINITE
+    if value.residual <= tol.optimality_abs + tol.optimality_rel * value.scale:
+        return OPTIMAL
+    if iterations > 0 and cost_settled(value.cost, before, alpha, tol):
+        return COST
+    if iterations >= tol.max_iterations:
+        return ITERATION_LIMIT
+    return UNCONSTRAINED
+
+
+@wp.func
 def record(
     m: Motion,
     pool: ContactPool,
@@ -149,15 +163,7 @@ def minimize_kernel(evaluate_contact, real):
                 renewals += 1
                 alpha = wp.float64(0.0)  # the costs before and after do not compare
             value = evaluate(pools, problem, at)
-            reason = int(UNCONSTRAINED)
-            if not (wp.isfinite(value.residual) and wp.isfinite(value.cost)):
-                reason = int(NON_FINITE)
-            elif value.residual <= tol.optimality_abs + tol.optimality_rel * value.scale:
-                reason = int(OPTIMAL)
-            elif iterations > 0 and cost_settled(value.cost, before, alpha, tol):
-                reason = int(COST)
-            elif iterations >= tol.max_iterations:
-                reason = int(ITERATION_LIMIT)
+            reason = verdict(value, before, alpha, iterations, tol)
             converged = reason == OPTIMAL or reason == COST
             renew = renewal_due(value, renewals, tol)
             if converged:
