@@ -41,8 +41,8 @@ class SAPOptions:
 
     friction_bound: str = "solved"
     """Which normal impulse bounds friction under ``"lagged"``. ``"solved"``: that of this step, read a few
-    times from the minimisation while it converges. ``"start"``: what depth and velocity at the start of the step
-    give, as Drake; late where contacts come and go, noisy where they are stiff. Default: measured in ``docs/contact_laws.md``."""
+    times from the minimisation while it converges. ``"start"``: what depth and velocity at the start of the step give, as
+    Drake; late where contacts come and go, noisy where they are stiff. Default: measured in ``docs/contact_laws.md``."""
 
     precision: str = "float64"
     """``"float64"`` throughout, or ``"mixed"``: the Hessian is assembled and factored in float32 while cost,
@@ -113,7 +113,7 @@ class SAPOptions:
 
     max_iterations: int = 200
     """Newton iterations per step, >= 0; reaching it is counted per world in ``report()``. Default: twice Drake's, since a
-    thousand balls that collapse in one world take up to 113."""
+    thousand balls that collapse in one world take up to 118."""
 
     optimality_abs: float = 1.0e-14
     """Absolute tolerance [sqrt(J)], >= 0, of the scaled momentum residual. Default: Drake."""

@@ -57,3 +57,9 @@ def dof_slots(arrays, dofs: int) -> np.ndarray:
                 lowest, dofs = dofs, dofs + last - first
             slots[first:last] = lowest + np.arange(last - first)
     return slots
+
+
+def live_slots(pool) -> list[int]:
+    """List the slots of a contact pool that the last step filled, group after group."""
+    filled = zip(pool.group_start.numpy(), pool.group_count.numpy(), strict=True)
+    return [slot for start, count in filled for slot in range(start, start + count)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .boundary.bundles import tolerances
-from .inspection import dof_slots
+from .inspection import dof_slots, live_slots
 from .mechanics import place
 from .problem import restart_from
 from .workspace import Stats, allocate
@@ -48,20 +48,13 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     solver._prepare_contacts(frame)
     solver._assemble(frame)
     stats = allocate(Stats, {"*": solver.topology.group_count, "lost_rows": 1, "overflows": 1}, solver.device)
-    options = solver.options
-    if options.friction_bound == "solved":  # friction was bounded by what the solver expected of this step
-        _minimize(solver, stats, options)
+    if solver._tolerances.renewals:  # friction was bounded by what the solver expected of this step
+        solver._solve(stats, solver._tolerances)
     place(solver, state_out)  # the observed velocity, in solver coordinates, is arrived.v0
     solver._launch_groups(restart_from, [solver.tree, solver.motion, solver.problem, solver.arrived.v0])
     # No iteration: evaluates once, at the observed velocity.
-    _minimize(solver, stats, replace(options, max_iterations=0, friction_bound="start"))
+    solver._solve(stats, tolerances(replace(solver.options, max_iterations=0, friction_bound="start")))
     return _collect(solver, stats, frame.dt)
-
-
-def _minimize(solver, stats: Stats, options) -> None:
-    """Run the minimiser on the assembled problem, unseen by the solver's own counters."""
-    inputs = [solver.tree, solver.couplings, solver.motion, solver.pools, solver.problem]
-    solver._launch_groups(solver._minimize_kernel, [*inputs, stats, tolerances(options), solver.hessian])
 
 
 def _collect(solver, stats: Stats, dt: float) -> InverseDynamics:
@@ -79,8 +72,7 @@ def _collect(solver, stats: Stats, dt: float) -> InverseDynamics:
     away = np.zeros_like(total)
     away[slots] = observed - motion.v_star.numpy()
     spin_of = pool.spin_of.numpy()
-    filled = zip(pool.group_start.numpy(), pool.group_count.numpy(), strict=True)
-    live = [slot for start, count in filled for slot in range(start, start + count) if spin_of[slot] < 0]
+    live = [slot for slot in live_slots(pool) if spin_of[slot] < 0]
     return InverseDynamics(
         contact_row=pool.row.numpy()[live].copy(),
         contact_impulse=pool.gamma.numpy()[live].copy(),

@@ -5,9 +5,11 @@ import warp as wp
 from .boundary.contacts import RIGID, ContactLaw
 from .constraints.axis_laws import JointInput
 from .constraints.clamped_linear import FOUR_PI_SQUARED, regularization
+from .constraints.coupler_pool import widen_skyline
 from .constraints.couplers import build_coupling, mark_coupling
 from .constraints.hunt_crossley import NormalLaw
 from .constraints.joint_rows import link_rows
+from .constraints.lagged import bound_friction
 from .minimizer.inner_loops import row_times
 from .minimizer.lanes import sync
 from .minimizer.objective import contact_velocity
@@ -204,10 +206,10 @@ def regularize_contact(pool: ContactPool, law: ContactLaw, slot: int, w: wp.floa
     pool.R_n[slot] = regularization(dt, k, tau, w, beta)
     pool.v_hat[slot] = -pool.phi0[slot] / (dt + tau)
     zero = wp.float64(0.0)
-    pool.n0[slot] = wp.max((pool.v_hat[slot] - vn0) / pool.R_n[slot], zero)
+    n0 = wp.max((pool.v_hat[slot] - vn0) / pool.R_n[slot], zero)
     if law.hunt_crossley == 1:
-        pool.n0[slot] = dt * wp.max(normal.fe0, zero) * wp.max(wp.float64(1.0) - normal.d * vn0, zero)
-    pool.slip_scale[slot] = wp.max(law.stiction_tolerance, pool.mu[slot] * pool.R_t[slot] * pool.n0[slot])
+        n0 = dt * wp.max(normal.fe0, zero) * wp.max(wp.float64(1.0) - normal.d * vn0, zero)
+    bound_friction(pool, slot, n0, law.stiction_tolerance)
     if pool.support[slot] == 0:
         # The two bodies move as one: there is nothing to decide, and no force to find.
         pool.v_hat[slot] = -NEVER
@@ -265,18 +267,7 @@ def prepare_contact(
     # What gravity gives a body in two steps is rest, not an impact.
     resting = wp.float64(2.0) * dt * wp.length(to_vec3d(bodies.gravity[0]))
     apply_restitution(pool, law, slot, w, vn0, resting, dt)
-    couple_trees(pool, problem, slot, base)
-
-
-@wp.func
-def couple_trees(pool: ContactPool, problem: Problem, slot: int, base: int):
-    """Widen the Hessian's skyline to what this contact couples."""
-    rightmost = int(0)
-    for s in range(pool.support[slot]):
-        rightmost = wp.max(rightmost, pool.unknown[slot * pool.stride + s])
-    for s in range(pool.support[slot]):
-        u = base + pool.unknown[slot * pool.stride + s]
-        wp.atomic_max(problem.last, u, rightmost)
+    widen_skyline(problem, pool.unknown, slot * pool.stride, pool.support[slot], base)
 
 
 @wp.struct

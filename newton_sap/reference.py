@@ -371,10 +371,10 @@ class ReferenceSolver(Multibody):
         elif self.options.contact_model == "similar":
             k = min(k, 1.0 / (dt * dt * near_rigid(self.options.near_rigid_joint, row.w)))
         row.model, row.normal = self.options.contact_model, HuntCrossley(-k * row.phi0, k, d, dt)
-        row.n0 = dt * max(row.normal.fe0, 0.0) * max(1.0 - d * v_n0, 0.0)
+        n0 = dt * max(row.normal.fe0, 0.0) * max(1.0 - d * v_n0, 0.0)
         if row.model == "sap":
-            row.n0 = max((row.v_hat - v_n0) / row.R_n, 0.0)
-        row.slip_scale = max(self.options.stiction_tolerance, row.mu * row.R_t * row.n0)
+            n0 = max((row.v_hat - v_n0) / row.R_n, 0.0)
+        row.bound_friction(n0, self.options.stiction_tolerance)
 
     def _bounce(self, row, e, v_n0, resting, dt):
         """Let a contact with restitution ``e`` leave at ``e`` times its approach, rigidly, once it meets in this step."""

@@ -127,7 +127,7 @@ def lagged(vc, n, normal, mu, n0, slip_scale):
         n: Unit normal from A to B, world frame, shape (3,).
         normal: Normal law (:class:`HuntCrossley`).
         mu: Friction coefficient [-], >= 0.
-        n0: Normal impulse at the start of the step [N s], >= 0.
+        n0: Normal impulse that bounds friction [N s], >= 0.
         slip_scale: Slip speed below which friction is regularised [m/s], > 0.
 
     Returns:
@@ -241,6 +241,10 @@ class Contact:
     n0: float = 0.0
     slip_scale: float = 0.0
 
+    def bound_friction(self, n0, stiction_tolerance):
+        """Bound lagged friction by ``mu n0``."""
+        self.n0, self.slip_scale = n0, max(stiction_tolerance, self.mu * self.R_t * n0)
+
     def law(self, vc):
         """Cost, impulse and Hessian at the contact velocity ``vc``."""
         if self.model == "lagged":
@@ -337,19 +341,11 @@ class ConvexProblem:
         """Hessian of the objective at ``v``, shape (n, n)."""
         return self.A + sum((J.T @ law(J @ v + b)[2] @ J for law, J, b in self.terms), np.zeros_like(self.A))
 
-    def renew_bounds(self, v, stiction_tolerance):
-        """Bound friction by the normal impulses at ``v`` where the bounds in use are off."""
-        for c in self.contacts:
-            if isinstance(c, Contact):
-                n0 = c.normal.impulse(c.n @ (c.J[:, self.dofs] @ v + c.bias))
-                if abs(n0 - c.n0) > BOUND_ERROR[0] * max(n0, c.n0):
-                    c.n0, c.slip_scale = n0, max(stiction_tolerance, c.mu * c.R_t * n0)
-
-    def bounds_far_off(self, v):
-        """Whether a bound is far from the normal impulse at ``v``."""
+    def stale_bounds(self, v, error):
+        """List the contacts whose friction bound is off by more than ``error``, with their normal impulse at ``v``."""
         contacts = [c for c in self.contacts if isinstance(c, Contact)]
-        found = [c.normal.impulse(c.n @ (c.J[:, self.dofs] @ v + c.bias)) for c in contacts]
-        return any(abs(n0 - c.n0) > BOUND_ERROR[1] * max(n0, c.n0) for c, n0 in zip(contacts, found, strict=True))
+        found = [(c, c.normal.impulse(c.n @ (c.J[:, self.dofs] @ v + c.bias))) for c in contacts]
+        return [(c, n0) for c, n0 in found if abs(n0 - c.n0) > error * max(n0, c.n0)]
 
     def along(self, v, dv):
         """Return a function of the step length: ``alpha -> (cost, slope, curvature)`` at ``v + alpha dv``."""
@@ -397,7 +393,8 @@ def minimize(problem, v, options):
     renewals, renew, asked, iteration = 0, False, False, 0
     while True:
         if renew:
-            problem.renew_bounds(v, options.stiction_tolerance)
+            for contact, n0 in problem.stale_bounds(v, BOUND_ERROR[0]):
+                contact.bound_friction(n0, options.stiction_tolerance)
             renewals, alpha = renewals + 1, 0.0  # the costs before and after do not compare
         costs.append(problem.cost(v))
         gradient, impulse = problem.gradient(v), problem.constraint_impulse(v)
@@ -412,7 +409,8 @@ def minimize(problem, v, options):
         low, high = (x * pushed for x in RENEWAL_RANGE)
         renew = renewals < allowed and residual <= high and (renewals == 0 or residual > low)
         if converged:
-            renew, asked = allowed and not asked and iteration <= EASY and problem.bounds_far_off(v), True
+            ask = allowed > 0 and not asked and iteration <= EASY
+            renew, asked = ask and bool(problem.stale_bounds(v, BOUND_ERROR[1])), True
         if renew and converged:
             continue  # once more from here, with bounds of its own
         dv = newton_direction(problem.hessian(v), gradient, options.precision)

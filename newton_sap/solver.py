@@ -36,6 +36,7 @@ from .inverse import InverseDynamics, inverse_dynamics
 from .mechanics import energy_and_momentum
 from .memory import memory_by_buffer
 from .minimizer.lanes import BLOCK_DIM
+from .minimizer.line_search import Tolerances
 from .minimizer.newton import minimize_kernel
 from .multibody.free_motion import Efforts, free_motion
 from .multibody.integration import UPDATES, integrate
@@ -302,8 +303,12 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _minimize(self, frame: Frame) -> None:
         """The velocity at the end of the step."""
-        inputs = [self.tree, self.couplings, self.motion, self.pools, self.problem, self.stats]
-        self._launch_groups(self._minimize_kernel, [*inputs, self._tolerances, self.hessian])
+        self._solve(self.stats, self._tolerances)
+
+    def _solve(self, stats: Stats, tolerances: Tolerances) -> None:
+        """Minimise the assembled problem, counting in ``stats``."""
+        inputs = [self.tree, self.couplings, self.motion, self.pools, self.problem]
+        self._launch_groups(self._minimize_kernel, [*inputs, stats, tolerances, self.hessian])
 
     def _integrate(self, frame: Frame) -> None:
         """Coordinates at the end of the step, and the velocity in the caller's order."""

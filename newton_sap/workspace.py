@@ -181,7 +181,7 @@ class ContactPool:
     R_n: wp.array[wp.float64]  # (C,) normal regularisation [1/kg]
     v_hat: wp.array[wp.float64]  # (C,) stabilising normal velocity [m/s]
     normal_law: wp.array[NormalLaw]  # (C,) Hunt & Crossley's normal law
-    n0: wp.array[wp.float64]  # (C,) its impulse at the start of the step [N s]
+    n0: wp.array[wp.float64]  # (C,) normal impulse that bounds lagged and spin friction [N s]
     slip_scale: wp.array[wp.float64]  # (C,) slip speed below which friction is regularised [m/s]
     vc: wp.array[wp.vec3d]  # (C,) velocity of B relative to A [m/s]
     dvc: wp.array[wp.vec3d]  # (C,) its change along the search direction

@@ -6,19 +6,13 @@ import newton
 import numpy as np
 import random_models as rm
 import warp as wp
+from rig import tight
 
 from newton_sap.reference import ReferenceSolver
 
 G = 9.81
 UPDATES = ("symplectic", "sap_euler", "midpoint")
-TIGHT = dict(
-    optimality_rel=1e-11,
-    optimality_abs=1e-16,
-    cost_rel=0.0,
-    cost_abs=0.0,
-    line_search_tolerance=1e-18,
-    max_iterations=40,
-)
+TIGHT = tight(optimality_rel=1e-11, max_iterations=40)
 """Iterate until round-off."""
 
 

@@ -38,6 +38,18 @@ def material(stiffness=1.0e5, damping=100.0, friction=0.5, gap=0.0, **kwargs):
     )
 
 
+def tight(optimality_rel=1e-13, max_iterations=60):
+    """Options that let a solver and the reference take the same steps until round-off stops them."""
+    return dict(
+        optimality_rel=optimality_rel,
+        optimality_abs=1e-16,
+        cost_rel=0.0,
+        cost_abs=0.0,
+        line_search_tolerance=1e-18,
+        max_iterations=max_iterations,
+    )
+
+
 class Rig:
     """``q`` and ``v`` are the joint coordinates of the present state; ``control`` and ``model`` may be changed freely."""
 

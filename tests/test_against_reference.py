@@ -7,19 +7,13 @@ import numpy as np
 import pytest
 import random_models as rm
 import warp as wp
+from rig import tight
 
 from newton_sap import SolverSAP
 from newton_sap.reference import ReferenceSolver
 
 DT = 0.01
-TIGHT = dict(
-    optimality_rel=1e-11,
-    optimality_abs=1e-16,
-    cost_rel=0.0,
-    cost_abs=0.0,
-    line_search_tolerance=1e-18,
-    max_iterations=60,
-)
+TIGHT = tight(optimality_rel=1e-11)
 """Both sides iterate until round-off stops them, so that what remains is a difference of formulas."""
 TOLERANCE = {"float64": 1e-9, "mixed": 1e-5}
 FLOAT32 = float(np.finfo(np.float32).eps)

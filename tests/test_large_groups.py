@@ -4,6 +4,7 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
+from rig import Rig
 
 from newton_sap import SolverSAP
 from newton_sap.boundary import topology
@@ -102,11 +103,7 @@ def test_hessians_lie_one_behind_the_other_or_share_one_place():
 def test_legs_do_not_pay_for_each_other():
     """In a standing quadruped's Hessian the rows of each leg end within that leg; the trunk's go all the way."""
     scene = quadruped()
-    solver, pipeline, state = SolverSAP(scene.model), newton.CollisionPipeline(scene.model), scene.model.state()
-    contacts = pipeline.contacts()
-    for _ in range(60):
-        pipeline.collide(state, contacts)
-        solver.step(state, state, None, contacts, scene.dt)
+    solver = Rig(scene.model, scene.dt).run(60).solver
     assert solver.report().contacts[0] >= 4
     last = solver.problem.last.numpy()
     assert last[:6].tolist() == [17] * 6

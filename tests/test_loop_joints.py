@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import warp as wp
 from loop_scenes import ALL_MAKERS, furnish, joined, start_like
-from rig import Rig, link, put, weightless
+from rig import Rig, link, put, tight, weightless
 
 from newton_sap.reference import ReferenceSolver
 from newton_sap.reference_couplings import Pair, loop_axes
@@ -32,14 +32,7 @@ LAWS = {
     "velocity_limit": dict(velocity_limit=0.3),
 }
 BALL_GOAL = (0.2, -0.1, 0.15, math.sqrt(1.0 - 0.0725))
-TIGHT = dict(
-    optimality_rel=1e-13,
-    optimality_abs=1e-16,
-    cost_rel=0.0,
-    cost_abs=0.0,
-    line_search_tolerance=1e-18,
-    max_iterations=60,
-)
+TIGHT = tight()
 
 
 def columns_of(kind, law):

@@ -17,6 +17,7 @@ from rig import Rig, link, material, weightless
 
 from newton_sap import SolverSAP
 from newton_sap.diagnostics import REASONS
+from newton_sap.inspection import live_slots
 from newton_sap.reference import ReferenceSolver, Spin
 
 TOUCHED = 1
@@ -220,13 +221,11 @@ class Machine:
     def _take_bounds(self, problem):
         """Bound lagged friction in the reference's problem as the solver did, which read the bounds from its iterates."""
         pool, options = self.solver.pool, self.solver.options
-        filled = zip(pool.group_start.numpy(), pool.group_count.numpy(), strict=True)
-        live = [slot for start, count in filled for slot in range(start, start + count)]
+        live = live_slots(pool)
         bounds = dict(zip(pool.row.numpy()[live].tolist(), pool.n0.numpy()[live].tolist(), strict=True))
         for c in problem.contacts:
             if options.contact_model == "lagged" and not isinstance(c, Spin):
-                c.n0 = bounds.get(c.index, c.n0)
-                c.slip_scale = max(options.stiction_tolerance, c.mu * c.R_t * c.n0)
+                c.bound_friction(bounds.get(c.index, c.n0), options.stiction_tolerance)
 
     def _assert_momentum_balance(self, problem, u):
         """A (v - v_star) = J' gamma at the velocity of the step."""

@@ -139,17 +139,23 @@ def inverse_mass(pool: CouplerPool, problem: Problem, row: int, base: int, most:
 
 
 @wp.func
+def widen_skyline(problem: Problem, unknown: wp.array[wp.int32], first: int, count: int, base: int):
+    """Let the Hessian's rows of a constraint's unknowns reach the last of them."""
+    rightmost = int(0)
+    for s in range(first, first + count):
+        rightmost = wp.max(rightmost, unknown[s])
+    for s in range(first, first + count):
+        wp.atomic_max(problem.last, base + unknown[s], rightmost)
+
+
+@wp.func
 def couple_row(pool: CouplerPool, problem: Problem, row: int, base: int, most: wp.float64):
     """Widen the Hessian's skyline to what a row couples; return its effective inverse mass, 0 where nothing moves it."""
     w = inverse_mass(pool, problem, row, base, most)
     if w == wp.float64(0.0):
         pool.support[row] = 0
         return w
-    rightmost = int(0)
-    for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
-        rightmost = wp.max(rightmost, pool.unknown[s])
-    for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
-        wp.atomic_max(problem.last, base + pool.unknown[s], rightmost)
+    widen_skyline(problem, pool.unknown, row * pool.stride, pool.support[row], base)
     return w
 
 

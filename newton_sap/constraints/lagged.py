@@ -1,4 +1,4 @@
-"""The lagged contact model: Hunt & Crossley's normal force, and friction bounded by its value at the start of the step.
+"""The lagged contact model: Hunt & Crossley's normal force, and friction bounded by a constant (``friction_bound``).
 
 Normal and tangent do not interact within a step, so sliding neither lifts a body nor kicks it (F 2.4).
 """
@@ -27,6 +27,13 @@ def lagged(vc: wp.vec3d, n: wp.vec3d, law: NormalLaw, mu: wp.float64, n0: wp.flo
     response.gamma = normal_impulse(law, vn) * n - bound * t
     response.G = (bound / length) * (tangent - wp.outer(t, t)) - normal_slope(law, vn) * normal
     return response
+
+
+@wp.func
+def bound_friction(pool: ContactPool, slot: int, n0: wp.float64, stiction_tolerance: wp.float64):
+    """Bound a contact's friction by ``mu n0``, regularised no harder than sticking contacts are under sap (F 2.4)."""
+    pool.n0[slot] = n0
+    pool.slip_scale[slot] = wp.max(stiction_tolerance, pool.mu[slot] * pool.R_t[slot] * n0)
 
 
 @wp.func

@@ -1,7 +1,7 @@
 """Torsional and rolling friction: the relative spin of two touching bodies against a bound known before the step.
 
 A regularised Coulomb law for the spin about the normal and another for the spin across it, each bounded by its
-coefficient times the normal impulse at the start of the step; convex because that bound is a constant.
+coefficient times the normal impulse that bounds lagged friction too; convex because that bound is a constant.
 """
 
 import warp as wp

@@ -9,6 +9,7 @@ cost with constant bounds.
 import warp as wp
 
 from ..constraints.hunt_crossley import normal_impulse
+from ..constraints.lagged import bound_friction
 from ..workspace import ContactPool, Problem
 from .lanes import sync, total
 from .line_search import Tolerances
@@ -57,7 +58,8 @@ def renew_bounds(pool: ContactPool, problem: Problem, at: Range, tol: Tolerances
         vc = pool.bias[contact] + contact_velocity(pool, problem.v, contact, at.base)
         n0 = normal_impulse(pool.normal_law[contact], wp.dot(pool.normal[contact], vc))
         if wp.abs(n0 - pool.n0[slot]) > NEGLIGIBLE * wp.max(n0, pool.n0[slot]):
-            pool.n0[slot] = n0
             if contact == slot:
-                pool.slip_scale[slot] = wp.max(tol.stiction_tolerance, pool.mu[slot] * pool.R_t[slot] * n0)
+                bound_friction(pool, slot, n0, tol.stiction_tolerance)
+            else:
+                pool.n0[slot] = n0
     sync()
