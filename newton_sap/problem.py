@@ -210,6 +210,7 @@ def regularize_contact(pool: ContactPool, law: ContactLaw, slot: int, w: wp.floa
     if law.hunt_crossley == 1:
         n0 = dt * wp.max(normal.fe0, zero) * wp.max(wp.float64(1.0) - normal.d * vn0, zero)
     bound_friction(pool, slot, n0, law.stiction_tolerance)
+    pool.slip_speed[slot] = zero
     if pool.support[slot] == 0:
         # The two bodies move as one: there is nothing to decide, and no force to find.
         pool.v_hat[slot] = -NEVER

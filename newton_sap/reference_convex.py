@@ -16,9 +16,9 @@ SOFT_NORM = 1.0e-7
 EASY = 10
 """Iterations after which line searches are exact and friction bounds stay."""
 
-RENEWALS = 3
+RENEWALS = 4
 """How often a solve may renew its friction bounds."""
-RENEWAL_RANGE = 0.01, 0.5
+RENEWAL_RANGE = 0.01, 0.98
 """Residual over constraint impulses between which it does."""
 BOUND_ERROR = 0.01, 0.2
 """Relative error of a bound that a renewal leaves alone, and that the first minimum may keep."""
@@ -253,6 +253,15 @@ class Contact:
             return similar(vc, self.n, self.normal, self.mu, self.slip_scale)
         return friction_cone(vc, self.n, self.v_hat, self.R_n, self.R_t, self.mu)
 
+    def slip_speed(self, vc):
+        """Return what friction divides the slip velocity by [m/s]; zero unless the contact slides."""
+        if self.model != "sap":
+            return _slip(vc, self.n, self.slip_scale)[1]
+        v_n, s, _, _ = _slip(vc, self.n, self.R_t * SOFT_NORM)
+        sticks = s * self.R_n <= self.mu * self.R_t * (self.v_hat - v_n)
+        opens = self.v_hat - v_n + self.mu * s <= 0.0
+        return 0.0 if sticks or opens else s
+
 
 @dataclass
 class Spin:
@@ -281,6 +290,10 @@ class Spin:
     def law(self, w):
         """Cost, impulse and Hessian at the relative spin ``w``."""
         return spin_friction(w, self.n, *self.bounds, self.scale)
+
+    def slip_speed(self, w):
+        """Return what the rolling moment divides the spin across the normal by [rad/s]."""
+        return _slip(w, self.n, self.scale)[1]
 
 
 @dataclass
@@ -371,6 +384,37 @@ def _vector_law(row):
     return law
 
 
+class SlipDirections:
+    """Directions of slip as unknowns beside the velocities: the Hessians of primal and dual Newton steps (F 3.1)."""
+
+    def __init__(self):
+        self._last = {}  # contact -> slip velocity, softened speed and direction at the last iterate
+
+    def hessian(self, problem, v):
+        """Return the Hessian at the next iterate ``v`` with the directions that the step to it predicts."""
+        H = problem.hessian(v)
+        for i, contact in enumerate(problem.contacts):
+            if not isinstance(contact, Contact | Spin):
+                continue
+            J = contact.J[:, problem.dofs]
+            vc = J @ v + contact.bias
+            speed = contact.slip_speed(vc)
+            if speed == 0.0:
+                self._last.pop(i, None)
+                continue
+            across = np.eye(3) - np.outer(contact.n, contact.n)
+            vt = across @ vc
+            w = vt / speed
+            if i in self._last:
+                vt0, speed0, w0 = self._last[i]
+                w = (vt - vt0 @ (vt - vt0) / speed0 * w0) / speed0
+                w = w / max(1.0, float(np.linalg.norm(w)))
+            self._last[i] = vt, speed, w
+            turn = np.outer(across @ contact.law(vc)[1], w - vt / speed) / (2.0 * speed)
+            H = H + J.T @ (turn + turn.T) @ J
+        return H
+
+
 @dataclass
 class Solution:
     """Result of :func:`minimize`: unknowns, statistics, and the optimality residual and scale [sqrt(J)]."""
@@ -391,13 +435,14 @@ def minimize(problem, v, options):
     stalled = False  # the last step no longer reduced the cost: whatever the residual, this is round-off
     allowed = RENEWALS if options.contact_model == "lagged" and options.friction_bound == "solved" else 0
     renewals, renew, asked, iteration = 0, False, False, 0
+    slips = SlipDirections()
     while True:
         if renew:
             for contact, n0 in problem.stale_bounds(v, BOUND_ERROR[0]):
                 contact.bound_friction(n0, options.stiction_tolerance)
             renewals, alpha = renewals + 1, 0.0  # the costs before and after do not compare
         costs.append(problem.cost(v))
-        gradient, impulse = problem.gradient(v), problem.constraint_impulse(v)
+        gradient, impulse, hessian = problem.gradient(v), problem.constraint_impulse(v), slips.hessian(problem, v)
         residual = float(np.linalg.norm(D * gradient))
         pushed = float(np.linalg.norm(D * impulse))
         scale = max(float(np.linalg.norm(D * (problem.A @ v))), pushed)
@@ -413,7 +458,7 @@ def minimize(problem, v, options):
             renew, asked = ask and bool(problem.stale_bounds(v, BOUND_ERROR[1])), True
         if renew and converged:
             continue  # once more from here, with bounds of its own
-        dv = newton_direction(problem.hessian(v), gradient, options.precision)
+        dv = newton_direction(hessian, gradient, options.precision)
         if converged or iteration == options.max_iterations or not gradient @ dv < 0.0:
             return Solution(v, iteration, costs, residual, scale, converged)
         tolerance = options.line_search_tolerance ** (0.5 if iteration < EASY else 1.0)

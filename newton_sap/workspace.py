@@ -185,6 +185,8 @@ class ContactPool:
     slip_scale: wp.array[wp.float64]  # (C,) slip speed below which friction is regularised [m/s]
     vc: wp.array[wp.vec3d]  # (C,) velocity of B relative to A [m/s]
     dvc: wp.array[wp.vec3d]  # (C,) its change along the search direction
+    slip: wp.array[wp.vec3d]  # (C,) direction of slip, an unknown of its own (slip_direction.py)
+    slip_speed: wp.array[wp.float64]  # (C,) softened slip speed at vc [m/s], zero unless the contact slides
     gamma: wp.array[wp.vec3d]  # (C,) impulse on B [N s]
     G: wp.array[wp.mat33d]  # (C,) -d(gamma)/d(vc) [kg]
     support: wp.array[wp.int32]  # (C,) number of unknowns that move the pair

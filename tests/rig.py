@@ -38,14 +38,14 @@ def material(stiffness=1.0e5, damping=100.0, friction=0.5, gap=0.0, **kwargs):
     )
 
 
-def tight(optimality_rel=1e-13, max_iterations=60):
+def tight(optimality_rel=1e-13, max_iterations=200):
     """Options that let a solver and the reference take the same steps until round-off stops them."""
     return dict(
         optimality_rel=optimality_rel,
         optimality_abs=1e-16,
         cost_rel=0.0,
         cost_abs=0.0,
-        line_search_tolerance=1e-18,
+        line_search_tolerance=1e-24,
         max_iterations=max_iterations,
     )
 

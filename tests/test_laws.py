@@ -14,6 +14,7 @@ from newton_sap.constraints.clamped_linear import clamped_linear, regularization
 from newton_sap.constraints.friction_cone import SOFT_NORM, friction_cone
 from newton_sap.constraints.hunt_crossley import NormalLaw
 from newton_sap.constraints.lagged import lagged
+from newton_sap.constraints.response import hessian_block
 from newton_sap.constraints.similar import similar
 from newton_sap.constraints.spin_friction import spin_friction
 
@@ -33,7 +34,7 @@ def cone_kernel(
     response = friction_cone(vc[i], n[i], p[i, 0], p[i, 1], p[i, 2], p[i, 3])
     cost[i] = response.cost
     gamma[i] = response.gamma
-    G[i] = response.G
+    G[i] = hessian_block(response, n[i], response.t)
 
 
 @wp.func
@@ -57,7 +58,7 @@ def lagged_kernel(
     response = lagged(vc[i], n[i], normal_law(p, i), p[i, 4], p[i, 5], p[i, 6])
     cost[i] = response.cost
     gamma[i] = response.gamma
-    G[i] = response.G
+    G[i] = hessian_block(response, n[i], response.t)
 
 
 @wp.kernel
@@ -70,7 +71,7 @@ def similar_kernel(
     response = similar(vc[i], n[i], normal_law(p, i), p[i, 4], p[i, 6])
     cost[i] = response.cost
     gamma[i] = response.gamma
-    G[i] = response.G
+    G[i] = hessian_block(response, n[i], response.t)
 
 
 @wp.kernel
@@ -83,7 +84,7 @@ def spin_kernel(
     response = spin_friction(w[i], n[i], p[i, 0], p[i, 1], p[i, 2])
     cost[i] = response.cost
     gamma[i] = response.gamma
-    G[i] = response.G
+    G[i] = hessian_block(response, n[i], response.t)
 
 
 @wp.kernel

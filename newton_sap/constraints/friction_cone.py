@@ -25,22 +25,24 @@ def friction_cone(vc: wp.vec3d, n: wp.vec3d, v_hat: wp.float64, R_n: wp.float64,
     u_t = vn * n - vc
     floor = R_t * SOFT_NORM
     s = wp.sqrt(wp.dot(u_t, u_t) + floor * floor)
-    normal = wp.outer(n, n)
-    tangent = wp.identity(n=3, dtype=wp.float64) - normal
     if s * R_n <= mu * R_t * u_n:
         response.gamma = u_t / R_t + (u_n / R_n) * n
         # The constant floor^2 makes the cost continuous with the sliding region's.
         response.cost = half * ((s * s) / R_t + u_n * u_n / R_n)
-        response.G = tangent / R_t + normal / R_n
+        response.bend = wp.float64(1.0) / R_t
+        response.d = n
+        response.slope = wp.float64(1.0) / R_n
     elif u_n + mu * s > wp.float64(0.0):
         Q = R_n + mu * mu * R_t
         excess = u_n + mu * s
         gamma_n = excess / Q
-        t_hat = u_t / s
-        w = mu * t_hat + n
-        response.gamma = gamma_n * w
+        response.slip_speed = s
+        response.t = -u_t / s
+        response.bend = mu * gamma_n / s
+        response.d = n - mu * response.t
+        response.slope = wp.float64(1.0) / Q
+        response.gamma = gamma_n * response.d
         response.cost = half * excess * gamma_n
-        response.G = wp.outer(w, w) / Q + (mu * gamma_n / s) * (tangent - wp.outer(t_hat, t_hat))
     return response
 
 

@@ -37,10 +37,11 @@ def normal_impulse(law: NormalLaw, v: wp.float64):
 @wp.func
 def normal_slope(law: NormalLaw, v: wp.float64):
     """n'(v), never positive."""
-    if v >= release_velocity(law):
-        return wp.float64(0.0)
     elastic = law.fe0 - law.dt * law.k * v
-    return -law.dt * (law.k * law.dt * (wp.float64(1.0) - law.d * v) + law.d * elastic)
+    damping = wp.float64(1.0) - law.d * v
+    if elastic <= wp.float64(0.0) or damping <= wp.float64(0.0):
+        return wp.float64(0.0)
+    return -law.dt * (law.k * law.dt * damping + law.d * elastic)
 
 
 @wp.func

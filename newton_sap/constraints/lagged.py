@@ -19,13 +19,14 @@ def lagged(vc: wp.vec3d, n: wp.vec3d, law: NormalLaw, mu: wp.float64, n0: wp.flo
     vn = wp.dot(n, vc)
     vt = vc - vn * n
     length = wp.sqrt(wp.dot(vt, vt) + slip_scale * slip_scale)
-    t = vt / length
     bound = mu * n0
-    normal = wp.outer(n, n)
-    tangent = wp.identity(n=3, dtype=wp.float64) - normal
+    response.slip_speed = length
+    response.t = vt / length
+    response.bend = bound / length
+    response.d = n
+    response.slope = -normal_slope(law, vn)
     response.cost = bound * (length - slip_scale) + normal_cost(law, vn)
-    response.gamma = normal_impulse(law, vn) * n - bound * t
-    response.G = (bound / length) * (tangent - wp.outer(t, t)) - normal_slope(law, vn) * normal
+    response.gamma = normal_impulse(law, vn) * n - bound * response.t
     return response
 
 

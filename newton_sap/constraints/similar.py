@@ -22,12 +22,13 @@ def similar(vc: wp.vec3d, n: wp.vec3d, law: NormalLaw, mu: wp.float64, slip_scal
     t = vt / length
     z = vn - mu * (length - slip_scale)
     impulse = normal_impulse(law, z)
-    direction = n - mu * t
-    tangent = wp.identity(n=3, dtype=wp.float64) - wp.outer(n, n)
+    response.slip_speed = length
+    response.t = t
+    response.bend = mu * impulse / length
+    response.d = n - mu * t
+    response.slope = -normal_slope(law, z)
     response.cost = normal_cost(law, z)
-    response.gamma = impulse * direction
-    response.G = (mu * impulse / length) * (tangent - wp.outer(t, t))
-    response.G -= normal_slope(law, z) * wp.outer(direction, direction)
+    response.gamma = impulse * response.d
     return response
 
 

@@ -21,13 +21,13 @@ def spin_friction(w: wp.vec3d, n: wp.vec3d, torsional: wp.float64, rolling: wp.f
     twist = wp.sqrt(w_n * w_n + slip_scale * slip_scale)
     roll = wp.sqrt(wp.dot(w_t, w_t) + slip_scale * slip_scale)
     s = w_n / twist
-    t = w_t / roll
-    normal = wp.outer(n, n)
-    tangent = wp.identity(n=3, dtype=wp.float64) - normal
-    one = wp.float64(1.0)
+    response.slip_speed = roll
+    response.t = w_t / roll
+    response.bend = rolling / roll
+    response.d = n
+    response.slope = (torsional / twist) * (wp.float64(1.0) - s * s)
     response.cost = torsional * (twist - slip_scale) + rolling * (roll - slip_scale)
-    response.gamma = -torsional * s * n - rolling * t
-    response.G = (torsional / twist) * (one - s * s) * normal + (rolling / roll) * (tangent - wp.outer(t, t))
+    response.gamma = -torsional * s * n - rolling * response.t
     return response
 
 

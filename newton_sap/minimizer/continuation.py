@@ -14,7 +14,7 @@ from .objective import Range
 
 wp.set_module_options({"enable_backward": False})
 
-PATIENCE = 20
+PATIENCE = 40
 """Iterations of the similar model before its contacts are softened."""
 STUCK = wp.constant(wp.float64(1.0e-2))
 """Residual over scale by then, below which it is nearly done."""

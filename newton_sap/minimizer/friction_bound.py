@@ -17,9 +17,9 @@ from .objective import Range, Value, contact_velocity
 
 wp.set_module_options({"enable_backward": False})
 
-RENEWALS = 3
+RENEWALS = 4
 """Most renewals on the way, so that there is an end to it."""
-KNOWN = wp.constant(wp.float64(0.5))
+KNOWN = wp.constant(wp.float64(0.98))
 """Residual over constraint impulses below which the next iterate is asked."""
 SETTLED = wp.constant(wp.float64(0.01))
 """The same, below which the bounds last renewed are as good as the next."""

@@ -5,6 +5,7 @@ from functools import cache
 import warp as wp
 
 from ..constraints.clamped_linear import clamped_linear
+from ..constraints.response import curvature
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
 from .lanes import sync, total
 from .objective import Range, contact_velocity, coupler_velocity
@@ -123,7 +124,7 @@ def line_search(evaluate_contact):
             dvc = pool.dvc[slot]
             response = evaluate_contact(pool, slot, pool.vc[slot] + alpha * dvc)
             slope.first = slope.first - wp.dot(dvc, response.gamma)
-            slope.second = slope.second + wp.dot(dvc, response.G * dvc)
+            slope.second = slope.second + curvature(response, pool.normal[slot], dvc)
         return slope
 
     @wp.func

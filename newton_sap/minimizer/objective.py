@@ -5,6 +5,8 @@ from functools import cache
 import warp as wp
 
 from ..constraints.clamped_linear import clamped_linear
+from ..constraints.response import hessian_block
+from ..constraints.slip_direction import follow_slip
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
 from .inner_loops import add_transposed, jacobian_times
 from .lanes import sync, total
@@ -151,9 +153,10 @@ def objective(evaluate_contact):
             slot = at.contact_start + c
             vc = pool.bias[slot] + contact_velocity(pool, problem.v, slot, at.base)
             response = evaluate_contact(pool, slot, vc)
+            w = follow_slip(pool, slot, vc, response)
+            pool.G[slot] = hessian_block(response, pool.normal[slot], w)
             pool.vc[slot] = vc
             pool.gamma[slot] = response.gamma
-            pool.G[slot] = response.G
             cost += response.cost
         return cost
 

@@ -1,0 +1,45 @@
+"""The slip direction as an unknown of its own: Newton's method for friction, primal and dual at once.
+
+Friction is along ``vt / s(vt)`` with the softened speed ``s``. Where the slip is slow, that direction turns far within
+one step, and a Hessian that holds only its rate of change at the iterate predicts little. Taken as an unknown ``w`` with
+the equation ``s w = vt``, linearised in both, it follows the step well. Eliminating it leaves the gradient as it was
+and puts ``w`` in place of one of the two directions of the Hessian (F 3.1; Chan, Golub & Mulet, 1999). At the minimum
+both are the same.
+"""
+
+import warp as wp
+
+from ..workspace import ContactPool
+from .response import Response
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.func
+def tangential(n: wp.vec3d, x: wp.vec3d):
+    """The part of ``x`` across ``n``."""
+    return x - wp.dot(n, x) * n
+
+
+@wp.func
+def predicted_slip(vt: wp.vec3d, before: wp.vec3d, speed: wp.float64, w: wp.vec3d):
+    """The direction that ``s w = vt`` has after the step from ``before``, linearised there; no longer than one."""
+    predicted = (vt - (wp.dot(before, vt - before) / speed) * w) / speed
+    square = wp.dot(predicted, predicted)
+    if square > wp.float64(1.0):
+        predicted = predicted / wp.sqrt(square)
+    return predicted
+
+
+@wp.func
+def follow_slip(pool: ContactPool, slot: int, vc: wp.vec3d, response: Response):
+    """The direction of a slot that has moved to ``vc``, where ``pool`` still tells where it came from."""
+    w = response.t
+    speed_before = pool.slip_speed[slot]
+    pool.slip_speed[slot] = response.slip_speed
+    if response.slip_speed > wp.float64(0.0):
+        if speed_before > wp.float64(0.0):
+            n = pool.normal[slot]
+            w = predicted_slip(tangential(n, vc), tangential(n, pool.vc[slot]), speed_before, pool.slip[slot])
+        pool.slip[slot] = w
+    return w
