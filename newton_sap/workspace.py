@@ -188,7 +188,7 @@ class ContactPool:
     slip: wp.array[wp.vec3d]  # (C,) direction of slip, an unknown of its own (slip_direction.py)
     slip_speed: wp.array[wp.float64]  # (C,) softened slip speed at vc [m/s], zero unless the contact slides
     gamma: wp.array[wp.vec3d]  # (C,) impulse on B [N s]
-    G: wp.array[wp.mat33d]  # (C,) -d(gamma)/d(vc) [kg]
+    G: wp.array[wp.mat33d]  # (C,) -d(gamma)/d(vc) with slip for one of its slip directions [kg]
     support: wp.array[wp.int32]  # (C,) number of unknowns that move the pair
     unknown: wp.array[wp.int32]  # (C * stride,) those unknowns, as problem indices
     J: wp.array[wp.vec3d]  # (C * stride,) d(vc)/d(unknown)
