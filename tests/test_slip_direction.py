@@ -6,9 +6,9 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
+from rig import Rig
 from test_laws import frames, samples
 
-from newton_sap import SolverSAP
 from newton_sap.constraints.laws import contact_law
 from newton_sap.constraints.response import hessian_block
 from newton_sap.constraints.slip_direction import follow_slip
@@ -139,15 +139,7 @@ def pile(count):
 @pytest.mark.parametrize("contact_model", ["sap", "lagged", "similar"])
 def test_a_collapsing_pile_needs_few_iterations(contact_model):
     """128 balls that fall on each other take about 20 iterations a step; with the exact Hessian 40 to 80."""
-    model = pile(128)
-    solver = SolverSAP(model, contact_model=contact_model)
-    pipeline = newton.CollisionPipeline(model)
-    contacts, state, following = pipeline.contacts(), model.state(), model.state()
-    iterations = []
-    for _ in range(100):
-        pipeline.collide(state, contacts)
-        solver.step(state, following, None, contacts, 0.004)
-        state, following = following, state
-        iterations.append(solver.report().iterations[0])
-    assert not solver.report().unconverged_steps.any()
-    assert np.mean(iterations[-40:]) < 26.0
+    rig = Rig(pile(128), 0.004, contact_model=contact_model).run(60)
+    iterations = [rig.run(1).solver.report().iterations[0] for _ in range(40)]
+    assert not rig.solver.report().unconverged_steps.any()
+    assert np.mean(iterations) < 26.0

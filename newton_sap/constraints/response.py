@@ -23,6 +23,12 @@ class Response:
 
 
 @wp.func
+def tangential(n: wp.vec3d, x: wp.vec3d):
+    """The part of ``x`` across ``n``."""
+    return x - wp.dot(n, x) * n
+
+
+@wp.func
 def hessian_block(response: Response, n: wp.vec3d, w: wp.vec3d):
     """G with ``w`` in place of one ``t``; exact where they are equal."""
     turn = wp.outer(wp.float64(0.5) * response.bend * response.t, w)
@@ -33,7 +39,7 @@ def hessian_block(response: Response, n: wp.vec3d, w: wp.vec3d):
 @wp.func
 def curvature(response: Response, n: wp.vec3d, x: wp.vec3d):
     """x' G x."""
-    across = x - wp.dot(n, x) * n
+    across = tangential(n, x)
     turn = wp.dot(response.t, x)
     along = wp.dot(response.d, x)
     return response.bend * (wp.dot(across, across) - turn * turn) + response.slope * along * along

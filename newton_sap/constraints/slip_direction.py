@@ -10,15 +10,9 @@ both are the same.
 import warp as wp
 
 from ..workspace import ContactPool
-from .response import Response
+from .response import Response, tangential
 
 wp.set_module_options({"enable_backward": False})
-
-
-@wp.func
-def tangential(n: wp.vec3d, x: wp.vec3d):
-    """The part of ``x`` across ``n``."""
-    return x - wp.dot(n, x) * n
 
 
 @wp.func
