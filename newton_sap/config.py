@@ -139,8 +139,8 @@ class SAPOptions:
     every step, so it slows down and does nothing while a graph is captured; ``report()`` has the same counts."""
 
     max_contacts: int | None = None
-    """Capacity [contacts] of the whole model. None: the larger of ``model.rigid_contact_max`` and the collision
-    pipeline's own estimate; grows with a larger ``Contacts`` outside graph capture."""
+    """How many contacts may act at the same time, in the whole model. None: as many as Newton may report where they fit
+    into 16 MiB, else 12 for a body of its own and 2 for each link of a robot."""
 
     def __post_init__(self):
         choices = {

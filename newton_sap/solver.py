@@ -458,7 +458,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         counts = {"*": size.dof_count, "locked": size.tree_count, "group_speed": size.group_count}
         links = ("position", "rotation", "com", "velocity", "bias", "mass", "moment", "inertia", "momentum")
         counts |= dict.fromkeys(links, size.link_count)
-        counts |= dict.fromkeys(("A", "factor"), size.block_size)
+        counts |= {"A": size.block_size, "factor": size.factor_size}
         self.tree = size.to_device(device)
         self.motion = allocate(Motion, counts, device)
         small = dict.fromkeys(
@@ -516,7 +516,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         stride = size.pair_stride if witness else size.contact_stride
         slots = self.options.max_contacts
         if slots is None:
-            slots = default_contact_capacity(rows * (1 + self.options.spin_friction), size.group_count, stride)
+            slots = default_contact_capacity(rows, size.arrays["tree_link_start"], self.options.spin_friction, stride)
         self.pool = allocate_contacts(slots, size.group_count, stride, device)
         self.pools.contacts = self.pool
         # CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping.
@@ -551,7 +551,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     def _check_mass_matrix(self) -> None:
         """Factor the mass matrix once, so that a dof without inertia is named here and not found as NaN later."""
         self._place_at_rest()
-        require_positive_mass_matrix(self.model, self.topology, self.motion.factor.numpy(), self.motion.locked.numpy())
+        require_positive_mass_matrix(self.model, self.topology, self.motion.A.numpy(), self.motion.locked.numpy())
 
     def _launch(self, kernel, dim: int, inputs: list) -> None:
         if dim:

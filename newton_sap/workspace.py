@@ -9,6 +9,7 @@ the world origin.
 
 from __future__ import annotations
 
+import numpy as np
 import warp as wp
 
 from .constraints.hunt_crossley import NormalLaw
@@ -22,8 +23,11 @@ DIRECT_DOFS = 512
 CONTACT_MEMORY = 16 * 2**20
 """Contacts that fit in here [bytes] all have a slot, as many as Newton may report."""
 
-CONTACT_MEMORY_PER_GROUP = 18 * 2**10
-"""Where they do not, this much [bytes] times the number of groups is shared by all."""
+LONE_BODY_CONTACTS = 12
+"""Where they do not, slots for a body that is a tree of its own: boxes that fall into a pile have ten, at rest four."""
+
+LINK_CONTACTS = 2
+"""Slots for each link of a robot: one that falls has fewer than one on average."""
 
 COUPLER_ROWS = 6
 """Scalar rows one coupling can hold: all directions of a weld, or each coordinate of a six-dof joint."""
@@ -36,6 +40,7 @@ class Tree:
     tree_link_start: wp.array[wp.int32]  # (T + 1,)
     tree_dof_start: wp.array[wp.int32]  # (T + 1,)
     tree_block_start: wp.array[wp.int32]  # (T + 1,) first entry of the tree's dense block in A
+    tree_factor_start: wp.array[wp.int32]  # (T,) the same of its factor
     tree_group: wp.array[wp.int32]  # (T,)
     group_tree_start: wp.array[wp.int32]  # (G + 1,)
     group_dof_start: wp.array[wp.int32]  # (G + 1,)
@@ -133,7 +138,7 @@ class Motion:
     inertia: wp.array[wp.mat33d]  # (L,) of the subtree about the world origin [kg m^2]
     momentum: wp.array[wp.spatial_vectord]  # (L,) momentum after free motion of the subtree [N s]
     A: wp.array[wp.float64]  # one dense block per tree: M + dt D + dt^2 K
-    factor: wp.array[wp.float64]  # Cholesky factor of the free part of each block
+    factor: wp.array[wp.float64]  # Cholesky factor of the free part of each block, or of the one at work
     r: wp.array[wp.float64]  # (D,) A v_star
     v0: wp.array[wp.float64]  # (D,)
     v_star: wp.array[wp.float64]  # (D,)
@@ -351,6 +356,9 @@ def slot_bytes(stride: int) -> int:
     return sum(size * (stride if name in per_unknown else 1) for name, size in sizes.items())
 
 
-def default_contact_capacity(rows: int, groups: int, stride: int) -> int:
+def default_contact_capacity(rows: int, tree_link_start, spin_friction: bool, stride: int) -> int:
     """Return how many slots to make for ``rows`` contacts of Newton, most of which never act at the same time."""
-    return min(rows, max(CONTACT_MEMORY, groups * CONTACT_MEMORY_PER_GROUP) // slot_bytes(stride))
+    links = np.diff(tree_link_start)
+    likely = int(np.where(links == 1, LONE_BODY_CONTACTS, LINK_CONTACTS * links).sum())
+    per_contact = 2 if spin_friction else 1
+    return min(per_contact * rows, max(CONTACT_MEMORY // slot_bytes(stride), per_contact * likely))

@@ -226,6 +226,13 @@ def test_memory_of_many_worlds():
     assert report.contact_capacity >= 20 * 1000
 
 
+def test_slots_of_many_piles():
+    """Hundreds of bins of spheres have more slots than spheres that fall into a pile have contacts."""
+    worlds, spheres, per_sphere = 300, 32, 10
+    report = SolverSAP(make_scene("spheres32", worlds).model).report()
+    assert report.contact_capacity >= worlds * spheres * per_sphere
+
+
 def test_memory_belongs_to_the_solver():
     """Every buffer is counted once and the model's arrays are not."""
     run = marked_run("sphere", steps=0)

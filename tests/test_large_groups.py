@@ -91,13 +91,24 @@ def test_a_large_world_needs_no_hessian():
     assert carried == pytest.approx(model.body_mass.numpy().sum() * 9.81, rel=1e-3)
 
 
-def test_hessians_lie_one_behind_the_other_or_share_one_place():
-    """A group too large for a Hessian has no place; the others have their own, or all that of the largest."""
-    sizes = np.array([3, topology.DIRECT_DOFS + 1, 0, 2])
-    for shared, start, entries in ((False, [0, -1, 9, 9], 13), (True, [0, -1, 0, 0], 9)):
-        placed, size = topology._place_hessians(sizes, shared)
+def test_matrices_lie_one_behind_the_other_or_share_one_place():
+    """Each dense matrix has a place of its own, or all that of the largest."""
+    entries = np.array([9, 0, 4])
+    for shared, start, size in ((False, [0, 9, 9], 13), (True, [0, 0, 0], 9)):
+        placed, total = topology._place(entries, shared)
         np.testing.assert_array_equal(placed, start)
-        assert size == entries
+        assert total == size
+
+
+def test_only_factors_that_are_needed_at_once_have_places_of_their_own(monkeypatch):
+    """On a CPU trees share one place for their factors, unless a group is too large for a Hessian."""
+    model = box_stack(count=3).model
+    small = topology.build_topology(model)
+    assert small.factor_size == 36 and not small.arrays["tree_factor_start"].any()
+    monkeypatch.setattr(topology, "DIRECT_DOFS", 12)
+    large = topology.build_topology(model)
+    assert large.factor_size == large.block_size == 3 * 36 and large.arrays["group_hessian_start"] == [-1]
+    np.testing.assert_array_equal(large.arrays["tree_factor_start"], large.arrays["tree_block_start"][:-1])
 
 
 def test_legs_do_not_pay_for_each_other():

@@ -37,11 +37,14 @@ class Topology:
     group_count: int
     block_size: int
     """Entries of all mass-matrix blocks together."""
+    factor_size: int
+    """Entries that hold their factors; on a CPU all trees share the place of the largest."""
     hessian_size: int
     """Entries that hold the dense Hessians; groups too large for one have none, and on a CPU all share one."""
-    contact_stride: int  # most dofs that move a pair's relative velocity at one point
-    pair_stride: int  # most dofs that move one body or the other
-    """Most dofs that can move one contact pair."""
+    contact_stride: int
+    """Most dofs that move a pair's relative velocity at one point."""
+    pair_stride: int
+    """Most dofs that move one body of a pair or the other."""
     loop_joints: tuple[int, ...]
     """Newton joints that close loops."""
 
@@ -212,7 +215,10 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
     group_count = len(group_world)
     tree_of_group = np.searchsorted(groups, np.arange(group_count + 1))
     group_dof_start = tree_dof_start[tree_of_group]
-    hessian_start, hessian_size = _place_hessians(np.diff(group_dof_start), shared=model.device.is_cpu)
+    direct = np.diff(group_dof_start) <= DIRECT_DOFS
+    hessian_start, hessian_size = _place(np.where(direct, np.diff(group_dof_start) ** 2, 0), shared=model.device.is_cpu)
+    # A large group's preconditioner takes the place of its trees' factors, all of which it needs at once.
+    factor_start, factor_size = _place(sizes**2, shared=model.device.is_cpu and direct.all())
     body_link = np.full(model.body_count, -1, dtype=np.int32)
     for link, (_, body, _) in enumerate(links):
         body_link[body] = link
@@ -222,10 +228,11 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
         "tree_link_start": tree_link_start,
         "tree_dof_start": tree_dof_start,
         "tree_block_start": np.cumsum([0, *(sizes * sizes)]),
+        "tree_factor_start": factor_start,
         "tree_group": np.array(groups),
         "group_tree_start": tree_of_group,
         "group_dof_start": group_dof_start,
-        "group_hessian_start": hessian_start,
+        "group_hessian_start": np.where(direct, hessian_start, -1),
         "link_joint": np.array([inbound[body] for _, body, _ in links]),
         "link_body": np.array([body for _, body, _ in links]),
         "link_parent": np.array(link_parent),
@@ -249,6 +256,7 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
         dof_count=len(dofs),
         group_count=group_count,
         block_size=int((sizes * sizes).sum()),
+        factor_size=factor_size,
         hessian_size=hessian_size,
         contact_stride=contact_stride,
         pair_stride=pair_stride,
@@ -265,15 +273,14 @@ def _last_dofs(link_parent: list[int], link_dof_start: np.ndarray) -> np.ndarray
     return np.repeat(last, np.diff(link_dof_start))
 
 
-def _place_hessians(sizes: np.ndarray, shared: bool) -> tuple[np.ndarray, int]:
-    """Return where each group's dense Hessian starts, -1 for a group too large for one, and the entries of all together.
+def _place(entries: np.ndarray, shared: bool) -> tuple[np.ndarray, int]:
+    """Return where each of some dense matrices starts, and the entries that hold them all.
 
-    A CPU minimises one group after the other: they share the place of the largest, which stays in the cache.
+    A CPU works on one after the other: shared by all, the place of the largest stays in the cache.
     """
-    direct = sizes <= DIRECT_DOFS
-    entries = np.where(direct, sizes.astype(np.int64) ** 2, 0)
+    entries = entries.astype(np.int64)
     start = np.zeros_like(entries) if shared else np.cumsum(entries) - entries
-    return np.where(direct, start, -1), int((start + entries).max(initial=0))
+    return start, int((start + entries).max(initial=0))
 
 
 def _joint_dofs(model, j: int) -> list[tuple[int, int]]:

@@ -119,22 +119,29 @@ def _require_inertia(model) -> None:
         )
 
 
-def require_positive_mass_matrix(model, topology, factor: np.ndarray, locked: np.ndarray) -> None:
-    """Refuse a dof that nothing gives inertia, from the factored mass matrix of the model's own state."""
+def require_positive_mass_matrix(model, topology, A: np.ndarray, locked: np.ndarray) -> None:
+    """Refuse a dof that nothing gives inertia, from the mass matrix of the model's own state."""
     arrays = topology.arrays
     for t in range(topology.tree_count):
         first, last = arrays["tree_dof_start"][t : t + 2]
         size = last - first
         start = arrays["tree_block_start"][t]
-        diagonal = factor[start : start + size * size].reshape(size, size).diagonal()[locked[t] :]
-        bad = ~(np.isfinite(diagonal) & (diagonal > 0.0))
-        if bad.any():
-            link = int(arrays["dof_link"][first + locked[t] + int(np.argmax(bad))])
+        free = A[start : start + size * size].reshape(size, size)[locked[t] :, locked[t] :]
+        if not _is_positive(free):
+            weightless = next(n for n in range(len(free)) if not _is_positive(free[: n + 1, : n + 1]))
+            link = int(arrays["dof_link"][first + locked[t] + weightless])
             raise ValueError(
                 f"{_mover(model, int(arrays['link_joint'][link]))} moves "
                 f"{body_name(model, int(arrays['link_body'][link]))} along a direction without mass or inertia; give the "
                 "body mass and inertia (a shape with density), or the joint armature"
             )
+
+
+def _is_positive(matrix: np.ndarray) -> bool:
+    try:
+        return bool(np.isfinite(np.linalg.cholesky(matrix)).all())
+    except np.linalg.LinAlgError:
+        return False
 
 
 def _mover(model, joint: int) -> str:

@@ -24,7 +24,7 @@ _DOT = """
 _FACTOR_BLOCK = (
     """
     const double* a = A.data + start;
-    double* l = L.data + start;
+    double* l = L.data + place;
     const int from = skip;
     for (int i = skip; i < n; ++i) {
         double* Li = l + i * n;
@@ -57,7 +57,7 @@ _SOLVE_BLOCK = """
 
 
 @wp.func_native(_FACTOR_BLOCK)
-def factor_block(A: wp.array[wp.float64], L: wp.array[wp.float64], start: int, n: int, skip: int): ...
+def factor_block(A: wp.array[wp.float64], start: int, L: wp.array[wp.float64], place: int, n: int, skip: int): ...
 
 
 @wp.func_native(_SOLVE_BLOCK)

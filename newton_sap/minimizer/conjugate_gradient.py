@@ -45,7 +45,7 @@ def add_coupler_blocks(tree: Tree, m: Motion, pool: CouplerPool, problem: Proble
 
 @wp.func
 def precondition(tree: Tree, m: Motion, pools: Pools, problem: Problem, at: Range, g: int):
-    """Factor each touched tree's own block of H, in the place of its mass-matrix factor."""
+    """Factor each touched tree's own block of H, in the place of its mass-matrix factor, laid out as A is."""
     for i in range(at.lane, at.unknowns, at.lanes):
         u = at.base + i
         entry = problem.A_row[u]
@@ -75,7 +75,8 @@ def precondition(tree: Tree, m: Motion, pools: Pools, problem: Problem, at: Rang
     for t in range(tree.group_tree_start[g] + at.lane, tree.group_tree_start[g + 1], at.lanes):
         if problem.tree_start[t] >= 0:
             size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
-            factor_block(m.factor, m.factor, tree.tree_block_start[t], size, m.locked[t])
+            block = tree.tree_factor_start[t]
+            factor_block(m.factor, block, m.factor, block, size, m.locked[t])
     sync()
 
 
@@ -91,7 +92,7 @@ def apply_preconditioner(tree: Tree, m: Motion, problem: Problem, at: Range, g: 
             size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
             # The factor counts from the tree's first dof, the vector from its first unknown.
             solve_block(
-                m.factor, tree.tree_block_start[t], size, m.locked[t], problem.cg_z, at.base + start - m.locked[t]
+                m.factor, tree.tree_factor_start[t], size, m.locked[t], problem.cg_z, at.base + start - m.locked[t]
             )
     sync()
 

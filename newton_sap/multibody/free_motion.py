@@ -233,8 +233,9 @@ def solve_free_motion(tree: Tree, m: Motion, t: int):
         for k in range(locked):
             m.r[first + i] = m.r[first + i] - m.A[block + i * size + k] * m.v0[first + k]
         m.v_star[first + i] = m.r[first + i]
-    factor_block(m.A, m.factor, block, size, locked)
-    solve_block(m.factor, block, size, locked, m.v_star, first)
+    factor = tree.tree_factor_start[t]
+    factor_block(m.A, block, m.factor, factor, size, locked)
+    solve_block(m.factor, factor, size, locked, m.v_star, first)
     for i in range(size):
         m.v[first + i] = m.v_star[first + i]
 
