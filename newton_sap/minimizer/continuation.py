@@ -10,7 +10,7 @@ import warp as wp
 from ..workspace import ContactPool
 from .lanes import sync
 from .line_search import Tolerances
-from .objective import Range
+from .objective import Range, Value
 
 wp.set_module_options({"enable_backward": False})
 
@@ -52,15 +52,23 @@ def scale_stiffness(pool: ContactPool, at: Range, factor: wp.float64):
 
 
 @wp.func
-def next_stage(pool: ContactPool, at: Range, stage: Stage, converged: int, iterations: int, tol: Tolerances):
-    """Soften once, when patience ends; stiffen whenever the softened problem is solved as far as it can be."""
-    factor = wp.float64(1.0)
-    if converged == 1 and stage.softness < wp.float64(1.0):
-        factor = STIFFER
-    elif converged == 0 and stage.used == 0 and iterations == tol.patience:
-        factor = SOFTEST
+def stiffen(pool: ContactPool, at: Range, stage: Stage):
+    """One stage nearer to the problem as given."""
+    scale_stiffness(pool, at, STIFFER)
+    stage.softness = stage.softness * STIFFER
+    return stage
+
+
+@wp.func
+def next_stage(
+    pool: ContactPool, at: Range, stage: Stage, value: Value, converged: bool, iterations: int, tol: Tolerances
+):
+    """Soften once, when patience ends; stiffen whenever the softened problem is solved as far as it need be."""
+    if stage.softness < wp.float64(1.0):
+        if converged or value.residual <= SOLVED * value.scale:
+            stage = stiffen(pool, at, stage)
+    elif not converged and stage.used == 0 and iterations == tol.patience and value.residual > STUCK * value.scale:
+        scale_stiffness(pool, at, SOFTEST)
+        stage.softness = SOFTEST
         stage.used = 1
-    if factor != wp.float64(1.0):
-        scale_stiffness(pool, at, factor)
-        stage.softness = stage.softness * factor
     return stage

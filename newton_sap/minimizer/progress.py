@@ -1,0 +1,131 @@
+"""Where a group's minimisation stands, and what its current value asks for: a step, other bounds, other stiffness, an end."""
+
+import warp as wp
+
+from ..workspace import ContactPool, Problem
+from .continuation import Stage, first_stage, next_stage, stiffen
+from .friction_bound import far_off, renew_bounds, renewal_due
+from .lanes import sync
+from .line_search import EASY, Step, Tolerances
+from .objective import Range, Value
+
+wp.set_module_options({"enable_backward": False})
+
+# Why a group's iteration ended; ``diagnostics.REASONS`` names them.
+UNCONSTRAINED = wp.constant(0)
+OPTIMAL = wp.constant(1)
+COST = wp.constant(2)
+ITERATION_LIMIT = wp.constant(3)
+STALLED = wp.constant(4)
+NON_FINITE = wp.constant(5)
+GOES_ON = wp.constant(-1)
+"""In place of a reason."""
+
+
+@wp.struct
+class Progress:
+    """Where a group's minimisation stands."""
+
+    reason: int
+    iterations: int
+    evaluations: int  # of the slope along all lines
+    cost: wp.float64  # at the iterate before
+    alpha: wp.float64  # the last step's length; zero where the cost before was another problem's
+    step: bool  # whether a step is next, and not the same iterate's value under other bounds or stiffness
+    renew: bool  # whether friction bounds are due for renewal
+    renewals: int
+    asked: bool  # whether a minimum was asked for its bounds
+    stage: Stage
+
+
+@wp.func
+def begin(at: Range):
+    """Before the first value."""
+    now = Progress()
+    now.stage = first_stage()
+    now.reason = UNCONSTRAINED
+    if at.unknowns > 0:
+        now.reason = GOES_ON
+    return now
+
+
+@wp.func
+def cost_settled(value: Value, now: Progress, tol: Tolerances):
+    """Drake's second test: the cost no longer changes although the step was not short."""
+    size = wp.float64(0.5) * (wp.abs(value.cost) + wp.abs(now.cost))
+    settled = wp.abs(value.cost - now.cost) < tol.cost_abs + tol.cost_rel * size
+    return now.iterations > 0 and settled and now.alpha > wp.float64(0.5)
+
+
+@wp.func
+def verdict(value: Value, now: Progress, tol: Tolerances):
+    """Why the iteration ends at this value, or that it goes on."""
+    if not (wp.isfinite(value.residual) and wp.isfinite(value.cost)):
+        return NON_FINITE
+    if value.residual <= tol.optimality_abs + tol.optimality_rel * value.scale:
+        return OPTIMAL
+    if cost_settled(value, now, tol):
+        return COST
+    if now.iterations >= tol.max_iterations:
+        return ITERATION_LIMIT
+    return GOES_ON
+
+
+@wp.func
+def judge(pool: ContactPool, at: Range, value: Value, now: Progress, tol: Tolerances):
+    """Decide at a value how the minimisation goes on."""
+    now.reason = verdict(value, now, tol)
+    converged = now.reason == OPTIMAL or now.reason == COST
+    now.renew = renewal_due(value, now.renewals, tol)
+    if converged:
+        now.renew = not now.asked and now.iterations <= EASY and far_off(pool, at, tol)
+        now.asked = True
+    softness = now.stage.softness
+    if converged or now.reason == GOES_ON:
+        now.stage = next_stage(pool, at, now.stage, value, converged, now.iterations, tol)
+    restaged = now.stage.softness != softness
+    if restaged:
+        now.alpha = wp.float64(0.0)
+    if restaged or (converged and now.renew):
+        now.reason = GOES_ON  # once more from here
+        now.step = False
+    else:
+        now.step = now.reason == GOES_ON
+        now.cost = value.cost
+    return now
+
+
+@wp.func
+def renew(pool: ContactPool, problem: Problem, at: Range, now: Progress, tol: Tolerances):
+    """Take the friction bounds from the iterate."""
+    renew_bounds(pool, problem, at, tol)
+    now.renewals += 1
+    now.alpha = wp.float64(0.0)
+    return now
+
+
+@wp.func
+def advance(problem: Problem, at: Range, alpha: wp.float64):
+    """v += alpha dv, and the products with A along with it."""
+    for i in range(at.lane, at.unknowns, at.lanes):
+        u = at.base + i
+        problem.v[u] = problem.v[u] + alpha * problem.dv[u]
+        problem.excess[u] = problem.excess[u] + alpha * problem.dp[u]
+        problem.momentum[u] = problem.momentum[u] + alpha * problem.dp[u]
+    sync()
+
+
+@wp.func
+def take_step(pool: ContactPool, problem: Problem, at: Range, now: Progress, step: Step):
+    """v += alpha dv; where no step leads down, go on with a stiffer stage or end."""
+    now.evaluations += step.evaluations
+    if step.status != 2:
+        advance(problem, at, step.alpha)
+        now.alpha = step.alpha
+        now.iterations += 1
+    elif now.stage.softness < wp.float64(1.0):
+        now.stage = stiffen(pool, at, now.stage)
+        now.alpha = wp.float64(0.0)
+    else:
+        now.reason = STALLED
+    return now
