@@ -35,25 +35,34 @@ _FACTOR_BLOCK = (
     + _DOT.format(real="double")
     + """
             const double x = a[i * n + j] - dot;
-            Li[j] = (i == j) ? sqrt(x) : x / Lj[j];
+            Li[j] = (i == j) ? 1 / sqrt(x) : x * Lj[j];
         }
     }
 """
 )
 
-_SOLVE_BLOCK = """
+_SOLVE_BLOCK = (
+    """
     const double* l = L.data + start;
     double* b = x.data + offset;
+    const double* Lj = b;
+    const int from = skip;
     for (int i = skip; i < n; ++i) {
-        double s = b[i];
-        for (int k = skip; k < i; ++k) s -= l[i * n + k] * b[k];
-        b[i] = s / l[i * n + i];
+        const double* Li = l + i * n;
+        const int to = i;
+"""
+    + _DOT.format(real="double")
+    + """
+        b[i] = (b[i] - dot) * Li[i];
     }
     for (int i = n - 1; i >= skip; --i) {
-        b[i] /= l[i * n + i];
-        for (int k = skip; k < i; ++k) b[k] -= l[i * n + k] * b[i];
+        const double* Li = l + i * n;
+        const double y = b[i] * Li[i];
+        b[i] = y;
+        for (int k = skip; k < i; ++k) b[k] -= Li[k] * y;
     }
 """
+)
 
 
 @wp.func_native(_FACTOR_BLOCK)
@@ -81,9 +90,10 @@ _FACTOR_SKYLINE = """
         WP_TILE_SYNC();
         const {real} pivot = Lj[j];
         WP_TILE_SYNC();
-        const {real} root = sqrt(pivot), inverse = ({real})1 / root;
-        for (int i = j - lane; i >= 0; i -= lanes)
+        const {real} inverse = ({real})1 / sqrt(pivot);
+        for (int i = j - 1 - lane; i >= 0; i -= lanes)
             if (end[i] >= j) h[(long long)i * n + j] *= inverse;
+        if (lane == 0) Lj[j] = inverse;
         WP_TILE_SYNC();
     }}
 """
@@ -93,7 +103,7 @@ _SOLVE_SKYLINE = """
     const int* end = last.data + offset;
     double* b = x.data + offset;
     for (int j = n - 1; j >= 0; --j) {{
-        const double y = b[j] / h[(long long)j * n + j];
+        const double y = b[j] * h[(long long)j * n + j];
         WP_TILE_SYNC();
         if (lane == 0) b[j] = y;
         for (int i = j - 1 - lane; i >= 0; i -= lanes)
@@ -102,7 +112,7 @@ _SOLVE_SKYLINE = """
     }}
     for (int j = 0; j < n; ++j) {{
         const {real}* Lj = h + (long long)j * n;
-        const double y = b[j] / Lj[j];
+        const double y = b[j] * Lj[j];
         WP_TILE_SYNC();
         if (lane == 0) b[j] = y;
         for (int k = j + 1 + lane; k <= end[j]; k += lanes) b[k] -= Lj[k] * y;
