@@ -8,7 +8,7 @@ import newton
 import warp as wp
 
 from .boundary import bundles, forces, output
-from .minimizer.lanes import BLOCK_DIM
+from .linalg.lanes import BLOCK_DIM
 
 _Base = newton.solvers.SolverBase
 _Frequency = newton.Model.AttributeFrequency

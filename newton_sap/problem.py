@@ -10,8 +10,8 @@ from .constraints.couplers import build_coupling, mark_coupling
 from .constraints.hunt_crossley import NormalLaw
 from .constraints.joint_rows import link_rows
 from .constraints.lagged import bound_friction
-from .minimizer.inner_loops import row_times
-from .minimizer.lanes import sync
+from .linalg.inner_loops import row_times
+from .linalg.lanes import sync
 from .minimizer.objective import contact_velocity
 from .multibody.paths import path_length, shared_path
 from .multibody.spatial import angular, to_mat33d, to_vec3d, velocity_at

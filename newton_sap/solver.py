@@ -33,9 +33,9 @@ from .coupling import CoupledArticulations
 from .diagnostics import SolverReport, clear_stats, read_report, require_healthy
 from .inspection import Inspection, read_inspection
 from .inverse import InverseDynamics, inverse_dynamics
+from .linalg.lanes import BLOCK_DIM
 from .mechanics import energy_and_momentum
 from .memory import memory_by_buffer
-from .minimizer.lanes import BLOCK_DIM
 from .minimizer.line_search import Tolerances
 from .minimizer.newton import minimize_kernel
 from .multibody.free_motion import Efforts, free_motion

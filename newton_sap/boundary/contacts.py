@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from ..minimizer.lanes import sync
+from ..linalg.lanes import sync
 from ..multibody.free_motion import drive_reach, point_velocity
 from ..multibody.spatial import angular, motion, to_quatd, to_vec3d, velocity_at
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, Stats, Tree

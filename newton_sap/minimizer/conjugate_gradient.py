@@ -6,10 +6,11 @@ constraint couples are therefore solved exactly in the first iteration.
 
 import warp as wp
 
+from ..linalg.cholesky import factor_alone, solve_alone
+from ..linalg.inner_loops import add_transposed, add_tree_block, jacobian_times, row_times
+from ..linalg.lanes import sync, total
+from ..multibody.free_motion import free_block
 from ..workspace import CouplerPool, Motion, Pools, Problem, Tree
-from .cholesky import factor_block, solve_block
-from .inner_loops import add_transposed, add_tree_block, jacobian_times, row_times
-from .lanes import sync, total
 from .objective import Range, coupler_velocity
 
 wp.set_module_options({"enable_backward": False})
@@ -73,10 +74,12 @@ def precondition(tree: Tree, m: Motion, pools: Pools, problem: Problem, at: Rang
         sync()
     add_coupler_blocks(tree, m, pools.couplers, problem, at)
     for t in range(tree.group_tree_start[g] + at.lane, tree.group_tree_start[g + 1], at.lanes):
-        if problem.tree_start[t] >= 0:
-            size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
-            block = tree.tree_factor_start[t]
-            factor_block(m.factor, block, m.factor, block, size, m.locked[t])
+        start = problem.tree_start[t]
+        if start >= 0:
+            block = free_block(tree, m, t)
+            block.offset = at.base + start
+            block.shift = start
+            factor_alone(m.factor, block, problem.last, 0, 1)
     sync()
 
 
@@ -89,11 +92,10 @@ def apply_preconditioner(tree: Tree, m: Motion, problem: Problem, at: Range, g: 
     for t in range(tree.group_tree_start[g] + at.lane, tree.group_tree_start[g + 1], at.lanes):
         start = problem.tree_start[t]
         if start >= 0:
-            size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
-            # The factor counts from the tree's first dof, the vector from its first unknown.
-            solve_block(
-                m.factor, tree.tree_factor_start[t], size, m.locked[t], problem.cg_z, at.base + start - m.locked[t]
-            )
+            block = free_block(tree, m, t)
+            block.offset = at.base + start
+            block.shift = start
+            solve_alone(m.factor, block, problem.last, problem.cg_z, 0, 1)
     sync()
 
 

@@ -7,8 +7,8 @@ minimum of the problem as given: the factors are powers of two, which leave no r
 
 import warp as wp
 
+from ..linalg.lanes import sync
 from ..workspace import ContactPool
-from .lanes import sync
 from .line_search import Tolerances
 from .objective import Range, Value
 

@@ -10,8 +10,8 @@ import warp as wp
 
 from ..constraints.hunt_crossley import normal_impulse
 from ..constraints.lagged import bound_friction
+from ..linalg.lanes import sync, total
 from ..workspace import ContactPool, Problem
-from .lanes import sync, total
 from .line_search import Tolerances
 from .objective import Range, Value, contact_velocity
 

@@ -4,10 +4,10 @@ from functools import cache
 
 import warp as wp
 
+from ..linalg.cholesky import Skyline, skyline_functions
+from ..linalg.inner_loops import hessian_functions, row_times
+from ..linalg.lanes import sync
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
-from .cholesky import skyline_functions
-from .inner_loops import hessian_functions, row_times
-from .lanes import sync
 from .objective import Range
 
 wp.set_module_options({"enable_backward": False})
@@ -16,8 +16,7 @@ wp.set_module_options({"enable_backward": False})
 @cache
 def newton_direction(real):
     """Return the device function that computes ``dv`` and ``dp = A dv`` with a Hessian of scalar type ``real``."""
-    factor_skyline, solve_skyline = skyline_functions(real)
-
+    factor, solve = skyline_functions(real, shared=True)
     add_block, fill_row = hessian_functions(real)
 
     @wp.func
@@ -75,8 +74,13 @@ def newton_direction(real):
             u = at.base + i
             problem.dv[u] = problem.impulse[u] - problem.excess[u]
         sync()
-        factor_skyline(H, start, problem.last, at.base, at.unknowns, at.lane, at.lanes)
-        solve_skyline(H, start, problem.last, at.base, at.unknowns, problem.dv, at.lane, at.lanes)
+        matrix = Skyline()
+        matrix.start = start
+        matrix.stride = at.unknowns
+        matrix.size = at.unknowns
+        matrix.offset = at.base
+        factor(H, matrix, problem.last, at.lane, at.lanes)
+        solve(H, matrix, problem.last, problem.dv, at.lane, at.lanes)
         for i in range(at.lane, at.unknowns, at.lanes):
             u = at.base + i
             block = problem.block[u]

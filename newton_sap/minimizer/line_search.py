@@ -6,8 +6,8 @@ import warp as wp
 
 from ..constraints.clamped_linear import clamped_linear
 from ..constraints.response import curvature
+from ..linalg.lanes import sync, total
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
-from .lanes import sync, total
 from .objective import Range, contact_velocity, coupler_velocity
 
 wp.set_module_options({"enable_backward": False})

@@ -4,11 +4,11 @@ from functools import cache
 
 import warp as wp
 
+from ..linalg.lanes import sync, total
 from ..workspace import COUPLER_ROWS, ROWS_PER_DOF, ContactPool, CouplingTable, Motion, Pools, Problem, Stats, Tree
 from .conjugate_gradient import solve_iteratively
 from .continuation import scale_stiffness
 from .hessian import newton_direction
-from .lanes import sync, total
 from .line_search import Tolerances, line_search
 from .objective import Range, Value, objective
 from .progress import GOES_ON, ITERATION_LIMIT, NON_FINITE, STALLED, Progress, begin, judge, renew, take_step

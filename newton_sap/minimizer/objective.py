@@ -7,9 +7,9 @@ import warp as wp
 from ..constraints.clamped_linear import clamped_linear
 from ..constraints.response import hessian_block
 from ..constraints.slip_direction import follow_slip
+from ..linalg.inner_loops import add_transposed, jacobian_times
+from ..linalg.lanes import sync, total
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
-from .inner_loops import add_transposed, jacobian_times
-from .lanes import sync, total
 
 wp.set_module_options({"enable_backward": False})
 

@@ -2,10 +2,10 @@
 
 import warp as wp
 
+from ..linalg.lanes import sync
 from ..workspace import ContactPool, Problem
 from .continuation import Stage, first_stage, next_stage, stiffen
 from .friction_bound import far_off, renew_bounds, renewal_due
-from .lanes import sync
 from .line_search import EASY, Step, Tolerances
 from .objective import Range, Value
 

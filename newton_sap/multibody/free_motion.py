@@ -4,7 +4,7 @@ import warp as wp
 
 from ..boundary.convention import Orders, free_force_from_joint_f, residual_from_body_f
 from ..constraints.drives import Targets, explicit_effort, read_drive
-from ..minimizer.cholesky import factor_block, solve_block
+from ..linalg.cholesky import Skyline, factor_alone, solve_alone
 from ..workspace import Bodies, Joints, Motion, Tree
 from .joints import BALL, flies, is_free, read_quaternion
 from .spatial import angular, cross_force, inertia_times, linear, rotation_vector, to_vec3d, velocity_at, wrench_at
@@ -221,6 +221,17 @@ def add_to_parent(tree: Tree, m: Motion, link: int):
 
 
 @wp.func
+def free_block(tree: Tree, m: Motion, t: int):
+    """Where the factor of a tree's free dofs lies; prescribed ones lead the tree."""
+    locked = m.locked[t]
+    block = Skyline()
+    block.stride = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
+    block.start = wp.int64(tree.tree_factor_start[t] + locked * (block.stride + 1))
+    block.size = block.stride - locked
+    return block
+
+
+@wp.func
 def solve_free_motion(tree: Tree, m: Motion, t: int):
     """A_ff v_star_f = r_f - A_fk v_k: prescribed dofs, which lead the tree, keep their velocity."""
     first = tree.tree_dof_start[t]
@@ -234,8 +245,14 @@ def solve_free_motion(tree: Tree, m: Motion, t: int):
             m.r[first + i] = m.r[first + i] - m.A[block + i * size + k] * m.v0[first + k]
         m.v_star[first + i] = m.r[first + i]
     factor = tree.tree_factor_start[t]
-    factor_block(m.A, block, m.factor, factor, size, locked)
-    solve_block(m.factor, factor, size, locked, m.v_star, first)
+    for i in range(locked, size):
+        for k in range(i, tree.dof_last[first + i] - first + 1):
+            m.factor[factor + i * size + k] = m.A[block + i * size + k]
+    free = free_block(tree, m, t)
+    free.offset = first + locked
+    free.shift = first + locked
+    factor_alone(m.factor, free, tree.dof_last, 0, 1)
+    solve_alone(m.factor, free, tree.dof_last, m.v_star, 0, 1)
     for i in range(size):
         m.v[first + i] = m.v_star[first + i]
 

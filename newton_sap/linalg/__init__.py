@@ -1,0 +1,1 @@
+"""Loops over matrices and vectors, and how the lanes of a block share them; knows neither bodies nor constraints."""
