@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .boundary.bundles import tolerances
+from .boundary.bundles import minimizer_settings
 from .inspection import dof_slots, live_slots
 from .mechanics import place
 from .problem import restart_from
@@ -48,12 +48,12 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     solver._prepare_contacts(frame)
     solver._assemble(frame)
     stats = allocate(Stats, {"*": solver.topology.group_count, "lost_rows": 1, "overflows": 1}, solver.device)
-    if solver._tolerances.renewals:  # friction was bounded by what the solver expected of this step
-        solver._solve(stats, solver._tolerances)
+    if solver._settings.renewals:  # friction was bounded by what the solver expected of this step
+        solver._solve(stats, solver._settings)
     place(solver, state_out)  # the observed velocity, in solver coordinates, is arrived.v0
     solver._launch_groups(restart_from, [solver.tree, solver.motion, solver.problem, solver.arrived.v0])
     # No iteration: evaluates once, at the observed velocity.
-    solver._solve(stats, tolerances(replace(solver.options, max_iterations=0, friction_bound="start")))
+    solver._solve(stats, minimizer_settings(replace(solver.options, max_iterations=0, friction_bound="start")))
     return _collect(solver, stats, frame.dt)
 
 

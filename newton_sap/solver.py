@@ -36,8 +36,8 @@ from .inverse import InverseDynamics, inverse_dynamics
 from .linalg.lanes import BLOCK_DIM
 from .mechanics import energy_and_momentum
 from .memory import memory_by_buffer
-from .minimizer.line_search import Tolerances
 from .minimizer.newton import minimize_kernel
+from .minimizer.settings import Settings
 from .multibody.free_motion import Efforts, free_motion
 from .multibody.integration import UPDATES, integrate
 from .multibody.kinematics import kinematics
@@ -303,12 +303,12 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _minimize(self, frame: Frame) -> None:
         """The velocity at the end of the step."""
-        self._solve(self.stats, self._tolerances)
+        self._solve(self.stats, self._settings)
 
-    def _solve(self, stats: Stats, tolerances: Tolerances) -> None:
+    def _solve(self, stats: Stats, settings: Settings) -> None:
         """Minimise the assembled problem, counting in ``stats``."""
         inputs = [self.tree, self.couplings, self.motion, self.pools, self.problem]
-        self._launch_groups(self._minimize_kernel, [*inputs, stats, tolerances, self.hessian])
+        self._launch_groups(self._minimize_kernel, [*inputs, stats, settings, self.hessian])
 
     def _integrate(self, frame: Frame) -> None:
         """Coordinates at the end of the step, and the velocity in the caller's order."""
@@ -533,7 +533,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         """Compile what a step launches, so that its first call may be captured."""
         self._contact_law = bundles.contact_law(self.options)
         self._joint_law = bundles.joint_law(self.options)
-        self._tolerances = bundles.tolerances(self.options)
+        self._settings = bundles.minimizer_settings(self.options)
         self._minimize_kernel = minimize_kernel(
             contact_law(self.options.contact_model, self.options.spin_friction), self.hessian.dtype
         )

@@ -38,7 +38,7 @@ class Stiff:
     def step(self, patience=PATIENCE, **options):
         """Return the report and the velocities after a step with another patience."""
         solver, out = SolverSAP(self.model, **options), self.model.state()
-        solver._tolerances.patience = patience
+        solver._settings.patience = patience
         solver.step(self.state, out, None, self.contacts, DT)
         return solver.report(), out.joint_qd.numpy(), solver.pools.contacts.normal_law.numpy()
 
@@ -81,4 +81,4 @@ def test_stiffness_is_whole_again_where_the_limit_comes_first(stiff):
 @pytest.mark.parametrize("law", ["sap", "lagged"])
 def test_other_laws_are_never_softened(stiff, law):
     """Only the similar model creeps."""
-    assert SolverSAP(stiff.model, contact_model=law)._tolerances.patience < 0
+    assert SolverSAP(stiff.model, contact_model=law)._settings.patience < 0

@@ -12,7 +12,7 @@ from ..constraints.axis_laws import JointInput, JointLaw
 from ..constraints.drives import Targets
 from ..minimizer.continuation import PATIENCE
 from ..minimizer.friction_bound import RENEWALS
-from ..minimizer.line_search import Tolerances
+from ..minimizer.settings import Settings
 from ..multibody.free_motion import Efforts
 from ..workspace import Bodies, Joints, Shapes, StateArrays
 from .contact_rows import ContactRows
@@ -135,9 +135,9 @@ def joint_input(law, frame) -> JointInput:
     return step
 
 
-def tolerances(options) -> Tolerances:
+def minimizer_settings(options) -> Settings:
     """When the Newton loop and its line search stop."""
-    out = Tolerances()
+    out = Settings()
     out.max_iterations = options.max_iterations
     out.patience = PATIENCE if options.contact_model == "similar" else -1
     out.optimality_abs = options.optimality_abs

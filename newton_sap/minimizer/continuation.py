@@ -9,27 +9,29 @@ import warp as wp
 
 from ..linalg.lanes import sync
 from ..workspace import ContactPool
-from .line_search import Tolerances
 from .objective import Range, Value
+from .settings import Settings
 
 wp.set_module_options({"enable_backward": False})
 
 PATIENCE = 40
 """Iterations of the similar model before its contacts are softened."""
 STUCK = wp.constant(wp.float64(1.0e-2))
-"""Residual over scale by then, below which it is nearly done."""
+"""Residual over scale below which contacts are not softened any more: the minimum is near."""
 SOLVED = wp.constant(wp.float64(1.0e-6))
-"""The same, at which a softened problem has told enough."""
+"""Residual over scale at which a softened problem has told enough."""
 SOFTEST = wp.constant(wp.float64(2.0**-12))
+"""Factor on the stiffness of the first softened problem."""
 STIFFER = wp.constant(wp.float64(2.0**4))
+"""Factor from one softened problem to the next."""
 
 
 @wp.struct
 class Stage:
-    """Where a group stands: ``softness`` is the factor on its contacts' stiffness, ``used`` 1 once it was softened."""
+    """Where a group stands: ``softness`` is the factor on its contacts' stiffness, ``used`` whether it was softened."""
 
     softness: wp.float64
-    used: int
+    used: bool
 
 
 @wp.func
@@ -61,14 +63,14 @@ def stiffen(pool: ContactPool, at: Range, stage: Stage):
 
 @wp.func
 def next_stage(
-    pool: ContactPool, at: Range, stage: Stage, value: Value, converged: bool, iterations: int, tol: Tolerances
+    pool: ContactPool, at: Range, stage: Stage, value: Value, converged: bool, iterations: int, settings: Settings
 ):
     """Soften once, when patience ends; stiffen whenever the softened problem is solved as far as it need be."""
     if stage.softness < wp.float64(1.0):
         if converged or value.residual <= SOLVED * value.scale:
             stage = stiffen(pool, at, stage)
-    elif not converged and stage.used == 0 and iterations == tol.patience and value.residual > STUCK * value.scale:
+    elif not converged and not stage.used and iterations == settings.patience and value.residual > STUCK * value.scale:
         scale_stiffness(pool, at, SOFTEST)
         stage.softness = SOFTEST
-        stage.used = 1
+        stage.used = True
     return stage

@@ -12,8 +12,8 @@ from ..constraints.hunt_crossley import normal_impulse
 from ..constraints.lagged import bound_friction
 from ..linalg.lanes import sync, total
 from ..workspace import ContactPool, Problem
-from .line_search import Tolerances
 from .objective import Range, Value, contact_velocity
+from .settings import Settings
 
 wp.set_module_options({"enable_backward": False})
 
@@ -22,7 +22,7 @@ RENEWALS = 4
 KNOWN = wp.constant(wp.float64(0.98))
 """Residual over constraint impulses below which the next iterate is asked."""
 SETTLED = wp.constant(wp.float64(0.01))
-"""The same, below which the bounds last renewed are as good as the next."""
+"""Residual over constraint impulses below which the bounds last renewed are as good as the next."""
 NEGLIGIBLE = wp.constant(wp.float64(0.01))
 """Relative error of a bound that a renewal leaves alone."""
 TOLERABLE = wp.constant(wp.float64(0.2))
@@ -30,17 +30,17 @@ TOLERABLE = wp.constant(wp.float64(0.2))
 
 
 @wp.func
-def renewal_due(value: Value, renewals: int, tol: Tolerances):
+def renewal_due(value: Value, renewals: int, settings: Settings):
     """Whether the next iterate is worth reading the bounds from."""
     known = value.residual <= KNOWN * value.impulse
-    return renewals < tol.renewals and known and (renewals == 0 or value.residual > SETTLED * value.impulse)
+    return renewals < settings.renewals and known and (renewals == 0 or value.residual > SETTLED * value.impulse)
 
 
 @wp.func
-def far_off(pool: ContactPool, at: Range, tol: Tolerances):
+def far_off(pool: ContactPool, at: Range, settings: Settings):
     """Whether a bound is no longer tolerable at the minimum that it led to."""
     off = wp.float64(0.0)
-    if tol.renewals > 0:
+    if settings.renewals > 0:
         for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
             n0 = wp.dot(pool.normal[slot], pool.gamma[slot])
             if pool.spin_of[slot] < 0 and wp.abs(n0 - pool.n0[slot]) > TOLERABLE * wp.max(n0, pool.n0[slot]):
@@ -49,7 +49,7 @@ def far_off(pool: ContactPool, at: Range, tol: Tolerances):
 
 
 @wp.func
-def renew_bounds(pool: ContactPool, problem: Problem, at: Range, tol: Tolerances):
+def renew_bounds(pool: ContactPool, problem: Problem, at: Range, settings: Settings):
     """Take the iterate's normal impulses as bounds where those in use are off."""
     for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
         contact = slot
@@ -59,7 +59,7 @@ def renew_bounds(pool: ContactPool, problem: Problem, at: Range, tol: Tolerances
         n0 = normal_impulse(pool.normal_law[contact], wp.dot(pool.normal[contact], vc))
         if wp.abs(n0 - pool.n0[slot]) > NEGLIGIBLE * wp.max(n0, pool.n0[slot]):
             if contact == slot:
-                bound_friction(pool, slot, n0, tol.stiction_tolerance)
+                bound_friction(pool, slot, n0, settings.stiction_tolerance)
             else:
                 pool.n0[slot] = n0
     sync()

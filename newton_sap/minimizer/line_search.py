@@ -9,29 +9,16 @@ from ..constraints.response import curvature
 from ..linalg.lanes import sync, total
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
 from .objective import Range, contact_velocity, coupler_velocity
+from .settings import EASY, Settings
 
 wp.set_module_options({"enable_backward": False})
 
 ALPHA_MAX = wp.constant(wp.float64(1.5))
-EASY = wp.constant(10)
-"""Iterations within which nearly all solves end. A longer one takes exact steps and keeps its friction bounds."""
 
-
-@wp.struct
-class Tolerances:
-    """When the Newton loop and its line search stop."""
-
-    max_iterations: int
-    patience: int  # iterations after which contacts are softened for a while; negative for never
-    optimality_abs: wp.float64
-    optimality_rel: wp.float64
-    cost_abs: wp.float64
-    cost_rel: wp.float64
-    line_search_iterations: int
-    line_search: wp.float64
-    line_search_rough: wp.float64  # the same, in the first iterations
-    renewals: int  # how often friction bounds may be renewed; 0 for never
-    stiction_tolerance: wp.float64
+# How a search ends.
+FOUND = wp.constant(0)
+SEARCHING = wp.constant(1)
+NO_DESCENT = wp.constant(2)
 
 
 @wp.struct
@@ -44,7 +31,7 @@ class Slope:
 
 @wp.struct
 class Step:
-    """Accepted step length; ``status`` is 0 accepted, 1 no root found, 2 not a descent direction."""
+    """A step length; the last one tried where the search ends in ``SEARCHING``."""
 
     alpha: wp.float64
     evaluations: int
@@ -146,7 +133,7 @@ def line_search(evaluate_contact):
         at: Range,
         line: Slope,
         slope0: wp.float64,
-        tol: Tolerances,
+        settings: Settings,
         accuracy: wp.float64,
     ):
         """Root of f(alpha) = l'(alpha) / -l'(0): Newton from the full step, bisected where it is slow or leaves the
@@ -155,10 +142,10 @@ def line_search(evaluate_contact):
         low = wp.float64(0.0)
         high = wp.float64(ALPHA_MAX)
         step.alpha = wp.float64(1.0)
-        step.status = 1
+        step.status = SEARCHING
         last = ALPHA_MAX
         before_last = ALPHA_MAX
-        while step.status == 1 and step.evaluations < tol.line_search_iterations:
+        while step.status == SEARCHING and step.evaluations < settings.line_search_iterations:
             here = slope_at(pools, problem, at, line, step.alpha)
             step.evaluations += 1
             f = here.first / -slope0
@@ -168,7 +155,7 @@ def line_search(evaluate_contact):
             else:
                 high = step.alpha
             if wp.abs(f) < accuracy or low == ALPHA_MAX:
-                step.status = 0
+                step.status = FOUND
             else:
                 change = -f / df
                 target = step.alpha + change
@@ -181,26 +168,26 @@ def line_search(evaluate_contact):
                 last = change
                 step.alpha = target
                 if wp.abs(change) < accuracy:
-                    step.status = 0
+                    step.status = FOUND
         return step
 
     @wp.func
-    def search(pools: Pools, problem: Problem, at: Range, tol: Tolerances, cost: wp.float64, iterations: int):
+    def search(pools: Pools, problem: Problem, at: Range, settings: Settings, cost: wp.float64, iterations: int):
         """The step length that minimises the cost along dv."""
-        accuracy = tol.line_search
+        accuracy = settings.line_search
         if iterations < EASY:
-            accuracy = tol.line_search_rough
+            accuracy = settings.line_search_rough
         slope0 = initial_slope(problem, at)
         step = Step()
         step.alpha = wp.float64(1.0)
-        roundoff = tol.cost_abs + tol.cost_rel * wp.abs(cost)
+        roundoff = settings.cost_abs + settings.cost_rel * wp.abs(cost)
         if not slope0 < wp.float64(0.0):
             if not wp.abs(slope0) <= roundoff:
-                step.status = 2
+                step.status = NO_DESCENT
             return step
         if -slope0 < roundoff:
             return step
         prepare_line(pools, problem, at)
-        return find_root(pools, problem, at, quadratic_part(problem, at), slope0, tol, accuracy)
+        return find_root(pools, problem, at, quadratic_part(problem, at), slope0, settings, accuracy)
 
     return search

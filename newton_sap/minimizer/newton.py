@@ -9,9 +9,10 @@ from ..workspace import COUPLER_ROWS, ROWS_PER_DOF, ContactPool, CouplingTable, 
 from .conjugate_gradient import solve_iteratively
 from .continuation import scale_stiffness
 from .hessian import newton_direction
-from .line_search import Tolerances, line_search
+from .line_search import line_search
 from .objective import Range, Value, objective
-from .progress import GOES_ON, ITERATION_LIMIT, NON_FINITE, STALLED, Progress, begin, judge, renew, take_step
+from .progress import GOES_ON, ITERATION_LIMIT, NON_FINITE, STALLED, Progress, begin, judge, take_bounds, take_step
+from .settings import Settings
 
 wp.set_module_options({"enable_backward": False})
 
@@ -73,7 +74,6 @@ def record(
         stats.iterations_max[g] = wp.max(stats.iterations_max[g], now.iterations)
         stats.line_search[g] = now.evaluations
         stats.reason[g] = now.reason
-        stats.cost[g] = value.cost
         stats.residual[g] = value.residual
         stats.scale[g] = value.scale
         if now.reason == ITERATION_LIMIT or now.reason == STALLED:
@@ -97,7 +97,7 @@ def minimize_kernel(evaluate_contact, real):
         pools: Pools,
         problem: Problem,
         stats: Stats,
-        tol: Tolerances,
+        settings: Settings,
         H: wp.array[real],
     ):
         """v = argmin 1/2 (v - v*)^T A (v - v*) + sum_i l_i(J_i v + b_i); one block per group."""
@@ -106,17 +106,17 @@ def minimize_kernel(evaluate_contact, real):
         value = Value()
         now = begin(at)
         while now.reason == GOES_ON:
-            if now.renew:
-                now = renew(pools.contacts, problem, at, now, tol)
+            if now.wants_bounds:
+                now = take_bounds(pools.contacts, problem, at, now, settings)
             value = evaluate(pools, problem, at)
-            now = judge(pools.contacts, at, value, now, tol)
-            if now.step:
+            now = judge(pools.contacts, at, value, now, settings)
+            if now.wants_step:
                 start = tree.group_hessian_start[g]
                 if start >= wp.int64(0):
                     direction(m.A, H, start, pools, problem, at)
                 else:
                     solve_iteratively(tree, m, pools, problem, at, g)
-                step = search(pools, problem, at, tol, value.cost, now.iterations)
+                step = search(pools, problem, at, settings, value.cost, now.iterations)
                 now = take_step(pools.contacts, problem, at, now, step)
         if now.stage.softness < wp.float64(1.0):  # ended too early: the answer is judged by the problem as given
             scale_stiffness(pools.contacts, at, wp.float64(1.0) / now.stage.softness)

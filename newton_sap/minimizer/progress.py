@@ -6,8 +6,9 @@ from ..linalg.lanes import sync
 from ..workspace import ContactPool, Problem
 from .continuation import Stage, first_stage, next_stage, stiffen
 from .friction_bound import far_off, renew_bounds, renewal_due
-from .line_search import EASY, Step, Tolerances
+from .line_search import NO_DESCENT, Step
 from .objective import Range, Value
+from .settings import EASY, Settings
 
 wp.set_module_options({"enable_backward": False})
 
@@ -31,8 +32,8 @@ class Progress:
     evaluations: int  # of the slope along all lines
     cost: wp.float64  # at the iterate before
     alpha: wp.float64  # the last step's length; zero where the cost before was another problem's
-    step: bool  # whether a step is next, and not the same iterate's value under other bounds or stiffness
-    renew: bool  # whether friction bounds are due for renewal
+    wants_step: bool  # rather than the same iterate's value under other bounds or stiffness
+    wants_bounds: bool  # whether friction bounds are to be renewed before the next value
     renewals: int
     asked: bool  # whether a minimum was asked for its bounds
     stage: Stage
@@ -50,55 +51,55 @@ def begin(at: Range):
 
 
 @wp.func
-def cost_settled(value: Value, now: Progress, tol: Tolerances):
+def cost_settled(value: Value, now: Progress, settings: Settings):
     """Drake's second test: the cost no longer changes although the step was not short."""
     size = wp.float64(0.5) * (wp.abs(value.cost) + wp.abs(now.cost))
-    settled = wp.abs(value.cost - now.cost) < tol.cost_abs + tol.cost_rel * size
+    settled = wp.abs(value.cost - now.cost) < settings.cost_abs + settings.cost_rel * size
     return now.iterations > 0 and settled and now.alpha > wp.float64(0.5)
 
 
 @wp.func
-def verdict(value: Value, now: Progress, tol: Tolerances):
+def verdict(value: Value, now: Progress, settings: Settings):
     """Why the iteration ends at this value, or that it goes on."""
     if not (wp.isfinite(value.residual) and wp.isfinite(value.cost)):
         return NON_FINITE
-    if value.residual <= tol.optimality_abs + tol.optimality_rel * value.scale:
+    if value.residual <= settings.optimality_abs + settings.optimality_rel * value.scale:
         return OPTIMAL
-    if cost_settled(value, now, tol):
+    if cost_settled(value, now, settings):
         return COST
-    if now.iterations >= tol.max_iterations:
+    if now.iterations >= settings.max_iterations:
         return ITERATION_LIMIT
     return GOES_ON
 
 
 @wp.func
-def judge(pool: ContactPool, at: Range, value: Value, now: Progress, tol: Tolerances):
-    """Decide at a value how the minimisation goes on."""
-    now.reason = verdict(value, now, tol)
+def judge(pool: ContactPool, at: Range, value: Value, now: Progress, settings: Settings):
+    """Decide at a value how the minimisation goes on; a change of stiffness is made here, too."""
+    now.reason = verdict(value, now, settings)
     converged = now.reason == OPTIMAL or now.reason == COST
-    now.renew = renewal_due(value, now.renewals, tol)
+    now.wants_bounds = renewal_due(value, now.renewals, settings)
     if converged:
-        now.renew = not now.asked and now.iterations <= EASY and far_off(pool, at, tol)
+        now.wants_bounds = not now.asked and now.iterations <= EASY and far_off(pool, at, settings)
         now.asked = True
     softness = now.stage.softness
     if converged or now.reason == GOES_ON:
-        now.stage = next_stage(pool, at, now.stage, value, converged, now.iterations, tol)
+        now.stage = next_stage(pool, at, now.stage, value, converged, now.iterations, settings)
     restaged = now.stage.softness != softness
     if restaged:
         now.alpha = wp.float64(0.0)
-    if restaged or (converged and now.renew):
+    if restaged or (converged and now.wants_bounds):
         now.reason = GOES_ON  # once more from here
-        now.step = False
+        now.wants_step = False
     else:
-        now.step = now.reason == GOES_ON
+        now.wants_step = now.reason == GOES_ON
         now.cost = value.cost
     return now
 
 
 @wp.func
-def renew(pool: ContactPool, problem: Problem, at: Range, now: Progress, tol: Tolerances):
+def take_bounds(pool: ContactPool, problem: Problem, at: Range, now: Progress, settings: Settings):
     """Take the friction bounds from the iterate."""
-    renew_bounds(pool, problem, at, tol)
+    renew_bounds(pool, problem, at, settings)
     now.renewals += 1
     now.alpha = wp.float64(0.0)
     return now
@@ -119,7 +120,7 @@ def advance(problem: Problem, at: Range, alpha: wp.float64):
 def take_step(pool: ContactPool, problem: Problem, at: Range, now: Progress, step: Step):
     """v += alpha dv; where no step leads down, go on with a stiffer stage or end."""
     now.evaluations += step.evaluations
-    if step.status != 2:
+    if step.status != NO_DESCENT:
         advance(problem, at, step.alpha)
         now.alpha = step.alpha
         now.iterations += 1

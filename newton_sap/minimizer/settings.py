@@ -1,0 +1,25 @@
+"""What the minimiser is told: tolerances, limits, and how long a solve counts as an easy one."""
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+EASY = wp.constant(10)
+"""Iterations within which nearly all solves end. A longer one takes exact steps and keeps its friction bounds."""
+
+
+@wp.struct
+class Settings:
+    """Options of the solver as the minimiser reads them."""
+
+    max_iterations: int
+    patience: int  # iterations after which contacts are softened for a while; negative for never
+    optimality_abs: wp.float64  # [sqrt(J)]
+    optimality_rel: wp.float64
+    cost_abs: wp.float64  # [J]
+    cost_rel: wp.float64
+    line_search_iterations: int
+    line_search: wp.float64
+    line_search_rough: wp.float64  # the same, in the first iterations
+    renewals: int  # how often friction bounds may be renewed; 0 for never
+    stiction_tolerance: wp.float64  # [m/s]
