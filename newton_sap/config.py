@@ -10,6 +10,8 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+import numpy as np
+
 from .suggest import suggestion
 
 CONTACT_MODELS = ("sap", "lagged", "similar")
@@ -30,7 +32,8 @@ class SAPOptions:
     Build one directly to validate settings without a model, or let the solver build it from its keywords.
 
     Raises:
-        ValueError: A value outside its range or an unknown name; the message lists what is accepted.
+        ValueError: A value outside its range or an unknown choice; the message lists what is accepted.
+        TypeError: An option that does not exist.
     """
 
     contact_model: str = "lagged"
@@ -143,6 +146,9 @@ class SAPOptions:
     into 16 MiB, else 12 for a body of its own and 2 for each link of a robot."""
 
     def __post_init__(self):
+        for name, value in vars(self).items():
+            if isinstance(value, np.generic):
+                object.__setattr__(self, name, value.item())  # so that options are plain values everywhere
         choices = {
             "contact_model": CONTACT_MODELS,
             "precision": PRECISIONS,

@@ -131,8 +131,7 @@ class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface
 
     def _require_unjointed(self, proxies) -> None:
         """Refuse proxies that joints of this solver move; a map is read once, and not while a graph is recorded."""
-        known = self.__dict__.setdefault("_known_proxies", {})  # kept, so that no other map gets their address
-        if proxies.ptr in known or (self.device.is_cuda and self.device.is_capturing):
+        if proxies.ptr in self._known_proxies or (self.device.is_cuda and self.device.is_capturing):
             return
         arrays = self.topology.arrays
         for body in np.flatnonzero(proxies.numpy() >= 0):
@@ -142,7 +141,7 @@ class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface
                     f"{body_name(self.model, body)} is a proxy that {joint_name(self.model, arrays['link_joint'][link])} "
                     "moves; SolverSAP takes proxies of bodies without their joints: leave joints out of the Proxy"
                 )
-        known[proxies.ptr] = proxies
+        self._known_proxies[proxies.ptr] = proxies  # kept, so that no other map gets their address
 
     def _overwrite(self, out, kinds, indices, offsets, value) -> None:
         """Replace the entries of bodies that joints move by ``value(present, body, (1 / mass, 1 / inertia))``."""

@@ -133,15 +133,13 @@ def require_healthy(report: SolverReport, before: SolverReport | None) -> None:
     found = []
     for name, what in (("unconverged_steps", "did not converge"), ("non_finite_steps", "is not finite")):
         grown = getattr(report, name) > (0 if before is None else getattr(before, name))
-        worlds = ", ".join(str(w) for w in report.world[grown][:8])
         if grown.any():
             reasons = ", ".join(sorted({REASONS[r] for r in report.reason[grown]}))
-            found.append(f"world {worlds} {what} ({reasons})")
+            found.append(f"{_name_worlds(report, grown)} {what} ({reasons})")
     dropped = report.contacts_dropped - (0 if before is None else before.contacts_dropped)
     if dropped.any():
-        worlds = ", ".join(str(w) for w in report.world[dropped > 0][:8])
         found.append(
-            f"world {worlds}: {dropped.sum()} contacts found no room (capacity {report.contact_capacity}); "
+            f"{_name_worlds(report, dropped > 0)}: {dropped.sum()} contacts found no room (capacity {report.contact_capacity}); "
             "raise max_contacts"
         )
     lost = report.contact_rows_lost - (0 if before is None else before.contact_rows_lost)
@@ -151,6 +149,13 @@ def require_healthy(report: SolverReport, before: SolverReport | None) -> None:
         )
     if found:
         raise RuntimeError(f"step {report.steps}: " + "; ".join(found))
+
+
+def _name_worlds(report: SolverReport, chosen: np.ndarray) -> str:
+    """Name the first few of the chosen worlds in a message."""
+    if len(report.world) == 1 and report.world[0] < 0:
+        return "the model"  # it has no worlds, or all are tied
+    return "world " + ", ".join("-1 (global)" if w < 0 else str(w) for w in report.world[chosen][:8])
 
 
 @wp.kernel

@@ -3,7 +3,7 @@
 The laws give every impulse as a function of the velocity at the end of the step: ``gamma`` follows in closed form, and
 ``A (v - v_star) - J^T gamma`` is the momentum left over. For a step of the solver itself it vanishes up to the tolerance
 and the rounding of the states, which makes it a health figure. Only friction bounds that come from the solve
-(``friction_bound``) need one.
+(``friction_bound``) need a solve, to be found again.
 """
 
 from __future__ import annotations

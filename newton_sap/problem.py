@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from .boundary.contacts import RIGID, ContactLaw
+from .boundary.contacts import RIGID, ContactOptions
 from .constraints.axis_laws import JointInput
 from .constraints.clamped_linear import FOUR_PI_SQUARED, regularization
 from .constraints.coupler_pool import widen_skyline
@@ -172,11 +172,18 @@ def body_weight(tree: Tree, bodies: Bodies, m: Motion, link: int, point: wp.vec3
 
 @wp.func
 def effective_weight(
-    tree: Tree, bodies: Bodies, m: Motion, pool: ContactPool, problem: Problem, law: ContactLaw, slot: int, base: int
+    tree: Tree,
+    bodies: Bodies,
+    m: Motion,
+    pool: ContactPool,
+    problem: Problem,
+    options: ContactOptions,
+    slot: int,
+    base: int,
 ):
     """Effective inverse mass of a contact by the chosen rule."""
     w = delassus_weight(problem, pool, slot, base)
-    if law.body_inertia_weight == 1:
+    if options.body_inertia_weight == 1:
         w = body_weight(tree, bodies, m, pool.link_a[slot], pool.point_a[slot])
         w += body_weight(tree, bodies, m, pool.link_b[slot], pool.point_b[slot])
     if w <= wp.float64(0.0):
@@ -185,31 +192,33 @@ def effective_weight(
 
 
 @wp.func
-def regularize_contact(pool: ContactPool, law: ContactLaw, slot: int, w: wp.float64, vn0: wp.float64, dt: wp.float64):
+def regularize_contact(
+    pool: ContactPool, options: ContactOptions, slot: int, w: wp.float64, vn0: wp.float64, dt: wp.float64
+):
     """R_n, R_t and v_hat of one contact (F 2.3), and the same compliance as Hunt & Crossley's law (F 2.4)."""
     k = pool.stiffness[slot]
     tau = pool.relaxation_time[slot]
-    beta = law.beta
+    beta = options.beta
     normal = NormalLaw()
     normal.k = k
     normal.d = pool.dissipation[slot]
     normal.dt = dt
     if k == RIGID:
         # Hunt & Crossley's law has no bound of its own, and its force reads the depth, which must stay measurable.
-        beta = law.rigid_beta
+        beta = options.rigid_beta
         normal.k = wp.min(FOUR_PI_SQUARED / (beta * beta * dt * dt), RIGID_FREQUENCY * RIGID_FREQUENCY) / w
-    elif law.similar == 1:
+    elif options.similar == 1:
         # Beyond this nothing changes that the step could resolve, but the minimum is ever harder to find.
-        normal.k = wp.min(k, FOUR_PI_SQUARED / (law.rigid_beta * law.rigid_beta * dt * dt * w))
+        normal.k = wp.min(k, FOUR_PI_SQUARED / (options.rigid_beta * options.rigid_beta * dt * dt * w))
     normal.fe0 = -normal.k * pool.phi0[slot]
-    pool.R_t[slot] = law.sigma * w
+    pool.R_t[slot] = options.sigma * w
     pool.R_n[slot] = regularization(dt, k, tau, w, beta)
     pool.v_hat[slot] = -pool.phi0[slot] / (dt + tau)
     zero = wp.float64(0.0)
     n0 = wp.max((pool.v_hat[slot] - vn0) / pool.R_n[slot], zero)
-    if law.hunt_crossley == 1:
+    if options.hunt_crossley == 1:
         n0 = dt * wp.max(normal.fe0, zero) * wp.max(wp.float64(1.0) - normal.d * vn0, zero)
-    bound_friction(pool, slot, n0, law.stiction_tolerance)
+    bound_friction(pool, slot, n0, options.stiction_tolerance)
     pool.slip_speed[slot] = zero
     if pool.support[slot] == 0:
         # The two bodies move as one: there is nothing to decide, and no force to find.
@@ -221,7 +230,13 @@ def regularize_contact(pool: ContactPool, law: ContactLaw, slot: int, w: wp.floa
 
 @wp.func
 def apply_restitution(
-    pool: ContactPool, law: ContactLaw, slot: int, w: wp.float64, vn0: wp.float64, speed: wp.float64, dt: wp.float64
+    pool: ContactPool,
+    options: ContactOptions,
+    slot: int,
+    w: wp.float64,
+    vn0: wp.float64,
+    speed: wp.float64,
+    dt: wp.float64,
 ):
     """Newton's impact law for pairs with restitution e: leave at e times the approach, rigidly (F 2.12).
 
@@ -235,7 +250,7 @@ def apply_restitution(
     bounces = vn0 < -speed and phi0 + dt * vn0 <= wp.float64(0.0)
     if bounces:
         v_hat = -e * vn0
-        pool.R_n[slot] = law.rigid_beta * law.rigid_beta * w / FOUR_PI_SQUARED
+        pool.R_n[slot] = options.rigid_beta * options.rigid_beta * w / FOUR_PI_SQUARED
     elif vn0 > speed:
         # Still inside after the bounce: compliance must not add to the speed it leaves with.
         v_hat = wp.min(v_hat, vn0)
@@ -255,19 +270,19 @@ def prepare_contact(
     m: Motion,
     pool: ContactPool,
     problem: Problem,
-    law: ContactLaw,
+    options: ContactOptions,
     slot: int,
     base: int,
     dt: wp.float64,
 ):
     """Jacobian, compliance and stabilisation of one contact."""
-    contact_jacobian(tree, m, pool, problem, slot, law.witness_points)
-    w = effective_weight(tree, bodies, m, pool, problem, law, slot, base)
+    contact_jacobian(tree, m, pool, problem, slot, options.witness_points)
+    w = effective_weight(tree, bodies, m, pool, problem, options, slot, base)
     vn0 = wp.dot(pool.normal[slot], pool.bias[slot] + contact_velocity(pool, problem.v, slot, base))
-    regularize_contact(pool, law, slot, w, vn0, dt)
+    regularize_contact(pool, options, slot, w, vn0, dt)
     # What gravity gives a body in two steps is rest, not an impact.
     resting = wp.float64(2.0) * dt * wp.length(to_vec3d(bodies.gravity[0]))
-    apply_restitution(pool, law, slot, w, vn0, resting, dt)
+    apply_restitution(pool, options, slot, w, vn0, resting, dt)
     widen_skyline(problem, pool.unknown, slot * pool.stride, pool.support[slot], base)
 
 
@@ -276,7 +291,7 @@ class StepInput:
     """What the rows of this step depend on besides the model and the motion."""
 
     joints: JointInput
-    contact_law: ContactLaw
+    contacts: ContactOptions
     dt: wp.float64
 
 
@@ -317,21 +332,21 @@ def assemble_problem(
         number_problem(tree, joints, table, m, pools, problem, step, g)
     sync()
     for slot in range(start + lane, start + count, wp.block_dim()):
-        prepare_contact(tree, bodies, m, pools.contacts, problem, step.contact_law, slot, base, step.dt)
+        prepare_contact(tree, bodies, m, pools.contacts, problem, step.contacts, slot, base, step.dt)
     sync()
     for slot in range(start + lane, start + count, wp.block_dim()):
         if pools.contacts.spin_of[slot] >= 0:
             pools.contacts.n0[slot] = pools.contacts.n0[pools.contacts.spin_of[slot]]
-            pools.contacts.slip_scale[slot] = step.contact_law.stiction_tolerance
+            pools.contacts.slip_scale[slot] = step.contacts.stiction_tolerance
     for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
         build_coupling(tree, joints, table, m, pools.couplers, problem, c, step.joints, step.dt)
     for i in range(lane, problem.count[g], wp.block_dim()):
-        start_from_v0(m, problem, base, i)
+        refresh_momenta(m, problem, base, i)
 
 
 @wp.func
-def start_from_v0(m: Motion, problem: Problem, base: int, i: int):
-    """excess = A (v0 - v_star) and momentum = A v0 for one unknown."""
+def refresh_momenta(m: Motion, problem: Problem, base: int, i: int):
+    """excess = A (v - v_star) and momentum = A v of one unknown, for the velocities as they are."""
     u = base + i
     block = problem.block[u]
     size = problem.block_end[u] - block
@@ -349,4 +364,4 @@ def restart_from(tree: Tree, m: Motion, problem: Problem, v: wp.array[wp.float64
         problem.v[base + i] = v[problem.dof[base + i]]
     sync()
     for i in range(lane, problem.count[g], wp.block_dim()):
-        start_from_v0(m, problem, base, i)
+        refresh_momenta(m, problem, base, i)

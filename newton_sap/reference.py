@@ -87,7 +87,7 @@ NO_VELOCITY_LIMIT = 1.0e6
 
 @dataclass
 class ReferenceResult:
-    """What one step computed. Velocities ``v0, v_star, v`` and ``A`` are in sap order (see the module docstring)."""
+    """What one step computed. Velocities ``v0, v_star, v`` and ``A`` are in sap order (:mod:`newton_sap.reference_multibody`)."""
 
     v0: np.ndarray
     """Velocities at the start, shape (dofs,)."""

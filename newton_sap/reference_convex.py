@@ -34,7 +34,7 @@ def near_rigid(beta, w):
     return beta * beta / (4.0 * math.pi**2) * w
 
 
-# The two constraint laws. Each returns the cost, its negative gradient gamma and its Hessian G with respect to vc.
+# The laws. Each returns the cost, its negative gradient gamma and its Hessian G with respect to vc.
 
 
 def friction_cone(vc, n, v_hat, R_n, R_t, mu, eps=SOFT_NORM):

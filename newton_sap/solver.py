@@ -17,7 +17,7 @@ from .boundary.contacts import collect_contacts, fill_contacts
 from .boundary.convention import Orders, SapControl, SapState, orders_of
 from .boundary.couplings import attach_model, build_couplings
 from .boundary.detection import OwnedDetection
-from .boundary.initial_velocity import adopt_body_velocity, bodies_with_velocity_of_their_own
+from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
 from .boundary.topology import build_topology
 from .boundary.validation import (
     require_arrays,
@@ -266,11 +266,11 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _adopt_initial_velocities(self, frame: Frame) -> None:
         """Where the model gives a free body its velocity through ``body_qd`` alone, start from that."""
-        if len(self._velocity_in_body) and frame.orders.qd_in == 0:
+        if len(self._adopting_joints) and frame.orders.qd_in == 0:
             model, state = self.model, frame.state_in
-            inputs = [self._velocity_in_body, model.joint_child, model.joint_qd_start, model.joint_X_p]
+            inputs = [self._adopting_joints, model.joint_child, model.joint_qd_start, model.joint_X_p]
             inputs += [self._initial_body_qd, state.body_qd, state.joint_qd]
-            self._launch(adopt_body_velocity, len(self._velocity_in_body), inputs)
+            self._launch(adopt_body_velocity, len(self._adopting_joints), inputs)
 
     def _move_freely(self, frame: Frame) -> None:
         """A, r and v_star."""
@@ -287,7 +287,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         arrivals.head.zero_()
         arrivals.group_count.zero_()
         tables = [self.tree, self.bodies, self.shapes, self.motion, arrivals]
-        source = [frame.rows, self._contact_law, frame.state_in.body_q, frame.state_in.body_qd, frame.dt]
+        source = [frame.rows, self._contact_options, frame.state_in.body_q, frame.state_in.body_qd, frame.dt]
         self._launch(collect_contacts, self._threads, [*tables, self.stats, *source, self._threads])
         wp.utils.array_scan(arrivals.group_count, arrivals.group_start, inclusive=False)
         self._launch_groups(fill_contacts, [*tables, self.pool, self.stats, *source])
@@ -295,8 +295,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     def _assemble(self, frame: Frame) -> None:
         """Rows, unknowns, contact Jacobians and regularisation of every group."""
         step = StepInput()
-        step.joints = bundles.joint_input(self._joint_law, frame)
-        step.contact_law = self._contact_law
+        step.joints = bundles.joint_input(self._joint_options, frame)
+        step.contacts = self._contact_options
         step.dt = frame.dt
         inputs = [self.tree, self.joints, self.bodies, self.couplings, self.motion, self.pools, self.problem, step]
         self._launch_groups(assemble_problem, inputs)
@@ -476,12 +476,13 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.stats = allocate(Stats, {"*": size.group_count, "lost_rows": 1, "overflows": 1}, device)
         scalar = wp.float64 if self.options.precision == "float64" else wp.float32
         self.hessian = wp.zeros(size.hessian_size, dtype=scalar, device=device)
-        adopting = bodies_with_velocity_of_their_own(self.model, size)
-        self._velocity_in_body = wp.array(adopting, dtype=wp.int32, device=device)
+        adopting = joints_that_adopt_body_velocity(self.model, size)
+        self._adopting_joints = wp.array(adopting, dtype=wp.int32, device=device)
         self._initial_body_qd = wp.clone(self.model.body_qd) if len(adopting) else None
         self._group_world = wp.array(size.group_world, dtype=wp.int32, device=device)
         self._no_mask = wp.zeros(0, dtype=wp.bool, device=device)
         self._contacts_seen = None
+        self._known_proxies = {}
         self._last_report = None
         self._contact_dt = 1.0
         self._allocate_contacts(self._newton_capacity())
@@ -531,8 +532,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _load_kernels(self) -> None:
         """Compile what a step launches, so that its first call may be captured."""
-        self._contact_law = bundles.contact_law(self.options)
-        self._joint_law = bundles.joint_law(self.options)
+        self._contact_options = bundles.contact_options(self.options)
+        self._joint_options = bundles.joint_options(self.options)
         self._settings = bundles.minimizer_settings(self.options)
         self._minimize_kernel = minimize_kernel(
             contact_law(self.options.contact_model, self.options.spin_friction), self.hessian.dtype

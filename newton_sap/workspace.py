@@ -187,7 +187,9 @@ class ContactPool:
     v_hat: wp.array[wp.float64]  # (C,) stabilising normal velocity [m/s]
     normal_law: wp.array[NormalLaw]  # (C,) Hunt & Crossley's normal law
     n0: wp.array[wp.float64]  # (C,) normal impulse that bounds lagged and spin friction [N s]
-    slip_scale: wp.array[wp.float64]  # (C,) slip speed below which friction is regularised [m/s]
+    slip_scale: wp.array[
+        wp.float64
+    ]  # (C,) slip speed below which friction is regularised [m/s]; of a spin slot [rad/s]
     vc: wp.array[wp.vec3d]  # (C,) velocity of B relative to A [m/s]
     dvc: wp.array[wp.vec3d]  # (C,) its change along the search direction
     slip: wp.array[wp.vec3d]  # (C,) direction of slip, an unknown of its own (slip_direction.py)
@@ -205,7 +207,7 @@ class RowPool:
     """Scalar clamped-linear rows ``gamma = clamp((v_hat - sign v) / R, lower, upper)``, group after group."""
 
     count: wp.array[wp.int32]  # (G,)
-    unknown: wp.array[wp.int32]  # problem index
+    unknown: wp.array[wp.int32]  # problem index; the tree's dof until unknowns are numbered
     sign: wp.array[wp.float64]
     v_hat: wp.array[wp.float64]
     R: wp.array[wp.float64]
@@ -284,7 +286,9 @@ class Problem:
     """The unknowns of each group: the free dofs of the trees that some constraint touches."""
 
     count: wp.array[wp.int32]  # (G,) unknowns
-    tree_start: wp.array[wp.int32]  # (T,) first unknown of the tree, -1 where no constraint touches it
+    tree_start: wp.array[
+        wp.int32
+    ]  # (T,) first unknown of the tree, -1 where no constraint touches it; 0 for a touched one until they are numbered
     dof: wp.array[wp.int32]  # (D,) dof of each unknown
     block: wp.array[wp.int32]  # (D,) first unknown of the same tree
     block_end: wp.array[wp.int32]  # (D,) one past its last

@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 import json
 
+import numpy as np
 import pytest
 
 import newton_sap
@@ -173,3 +174,14 @@ def test_options_page_lists_every_option():
     page = (Path(__file__).parents[1] / "docs" / "options.md").read_text()
     for name in [field.name for field in dataclasses.fields(SAPOptions)] + list(PRESETS):
         assert f"`{name}`" in page, name
+
+
+def test_numpy_scalars_are_plain_numbers():
+    """A sweep over ``np.linspace`` or ``np.arange`` hands over NumPy's scalars; the options keep plain ones."""
+    options = SAPOptions(optimality_rel=np.float32(0.25), max_iterations=np.int64(3), spin_friction=np.bool_(True))
+    assert options == SAPOptions(optimality_rel=0.25, max_iterations=3, spin_friction=True)
+    assert [type(value) for value in (options.optimality_rel, options.max_iterations, options.spin_friction)] == [
+        float,
+        int,
+        bool,
+    ]

@@ -145,7 +145,8 @@ def test_replayed_worlds_equal_eager_ones(options):
 
 def test_first_call_can_be_captured_with_spin_friction():
     """Spin friction takes a second slot per contact; there is room for it from the start."""
-    Rollout(["box"], spin_friction=True).replay()
+    captured, eager = Rollout(["box"], spin_friction=True).replay(), Rollout(["box"], spin_friction=True).run()
+    assert_same_bits(captured.everything(), eager.everything())
 
 
 @pytest.mark.parametrize("options", OPTIONS[:4], ids=str)

@@ -50,4 +50,4 @@ def test_consistent_models_are_left_alone():
     """Nothing is looked for where the model's two velocities agree."""
     builder = newton.ModelBuilder()
     builder.add_shape_sphere(builder.add_body(), radius=0.1)
-    assert len(SolverSAP(builder.finalize())._velocity_in_body) == 0
+    assert len(SolverSAP(builder.finalize())._adopting_joints) == 0

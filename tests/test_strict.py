@@ -40,6 +40,16 @@ def test_unconverged_step_raises():
         run(SolverSAP(model, strict=True, max_iterations=0), model.state(), 20)
 
 
+def test_a_model_without_worlds_is_called_so():
+    """A scene built without worlds has no number that its user would know."""
+    builder = newton.ModelBuilder()
+    builder.add_shape_sphere(builder.add_body(xform=wp.transform((0.0, 0.0, 0.11), wp.quat_identity())), radius=0.1)
+    builder.add_ground_plane()
+    model = builder.finalize()
+    with pytest.raises(RuntimeError, match="the model did not converge"):
+        run(SolverSAP(model, strict=True, max_iterations=0), model.state(), 20)
+
+
 def test_non_finite_step_raises_once():
     """A NaN names its world; after the state is mended, stepping goes on."""
     model = falling_balls()

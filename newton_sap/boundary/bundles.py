@@ -8,7 +8,7 @@ from functools import cache
 import newton
 import warp as wp
 
-from ..constraints.axis_laws import JointInput, JointLaw
+from ..constraints.axis_laws import JointInput, JointOptions
 from ..constraints.drives import Targets
 from ..minimizer.continuation import PATIENCE
 from ..minimizer.friction_bound import RENEWALS
@@ -16,7 +16,7 @@ from ..minimizer.settings import Settings
 from ..multibody.free_motion import Efforts
 from ..workspace import Bodies, Joints, Shapes, StateArrays
 from .contact_rows import ContactRows
-from .contacts import ContactLaw
+from .contacts import ContactOptions
 
 
 @cache
@@ -91,44 +91,44 @@ def targets(model, control) -> Targets:
     return bundle
 
 
-def contact_law(options) -> ContactLaw:
+def contact_options(options) -> ContactOptions:
     """Options of contacts."""
-    law = ContactLaw()
-    law.beta = options.near_rigid_contact
-    law.sigma = options.friction_regularization
-    law.stiction_tolerance = options.stiction_tolerance
-    law.default_dissipation = options.hunt_crossley_dissipation
-    law.drake_materials = int(options.material_rule == "drake")
-    law.witness_points = int(options.contact_point == "witness")
-    law.body_inertia_weight = int(options.contact_weight == "body_inertia")
-    law.ahead = int(options.dissipation_ahead_of_touch)
-    law.hunt_crossley = int(options.contact_model != "sap")
-    law.spin_friction = int(options.spin_friction)
+    out = ContactOptions()
+    out.beta = options.near_rigid_contact
+    out.sigma = options.friction_regularization
+    out.stiction_tolerance = options.stiction_tolerance
+    out.default_dissipation = options.hunt_crossley_dissipation
+    out.drake_materials = int(options.material_rule == "drake")
+    out.witness_points = int(options.contact_point == "witness")
+    out.body_inertia_weight = int(options.contact_weight == "body_inertia")
+    out.ahead = int(options.dissipation_ahead_of_touch)
+    out.hunt_crossley = int(options.contact_model != "sap")
+    out.spin_friction = int(options.spin_friction)
     default = newton.ModelBuilder.ShapeConfig()
-    law.rigid_unset = int(options.unset_materials == "rigid")
-    law.unset_ke = default.ke
-    law.unset_kd = default.kd
-    law.rigid_beta = options.near_rigid_joint
-    law.similar = int(options.contact_model == "similar")
-    return law
+    out.rigid_unset = int(options.unset_materials == "rigid")
+    out.unset_ke = default.ke
+    out.unset_kd = default.kd
+    out.rigid_beta = options.near_rigid_joint
+    out.similar = int(options.contact_model == "similar")
+    return out
 
 
-def joint_law(options) -> JointLaw:
+def joint_options(options) -> JointOptions:
     """Options of joint rows."""
-    law = JointLaw()
-    law.beta = options.near_rigid_joint
-    law.coupling_beta = options.near_rigid_coupling
-    law.sigma = options.friction_regularization
-    law.ahead = int(options.dissipation_ahead_of_touch)
-    law.explicit_drives = int(options.drive_integration == "explicit")
-    law.explicit_springs = int(options.spring_integration == "explicit")
-    return law
+    out = JointOptions()
+    out.beta = options.near_rigid_joint
+    out.coupling_beta = options.near_rigid_coupling
+    out.sigma = options.friction_regularization
+    out.ahead = int(options.dissipation_ahead_of_touch)
+    out.explicit_drives = int(options.drive_integration == "explicit")
+    out.explicit_springs = int(options.spring_integration == "explicit")
+    return out
 
 
-def joint_input(law, frame) -> JointInput:
+def joint_input(options, frame) -> JointInput:
     """What the rows of joints depend on in this step."""
     step = JointInput()
-    step.law = law
+    step.options = options
     step.targets = frame.targets
     step.joint_q = frame.state_in.joint_q
     step.joint_f = frame.efforts.joint_f

@@ -15,7 +15,7 @@ RIGID = wp.constant(wp.float64(1.0e30))
 
 
 @wp.struct
-class ContactLaw:
+class ContactOptions:
     """Options of contacts as kernels read them."""
 
     beta: wp.float64  # near_rigid_contact
@@ -135,22 +135,26 @@ def shape_relaxation_time(shapes: Shapes, shape: int):
 
 
 @wp.func
-def shape_dissipation(shapes: Shapes, law: ContactLaw, shape: int):
+def shape_dissipation(shapes: Shapes, options: ContactOptions, shape: int):
     """``sap:hunt_crossley_dissipation`` where set, else the option's default [s/m]."""
     d = wp.float64(shapes.dissipation[shape])
     if d < wp.float64(0.0):
-        d = law.default_dissipation
+        d = options.default_dissipation
     return d
 
 
 @wp.func
-def is_unset(shapes: Shapes, law: ContactLaw, shape: int):
+def is_unset(shapes: Shapes, options: ContactOptions, shape: int):
     """Whether a shape's stiffness and damping are Newton's defaults, which nobody chose for it."""
-    return shapes.ke[shape] == law.unset_ke and shapes.kd[shape] == law.unset_kd and shapes.relaxation_time[shape] < 0.0
+    return (
+        shapes.ke[shape] == options.unset_ke
+        and shapes.kd[shape] == options.unset_kd
+        and shapes.relaxation_time[shape] < 0.0
+    )
 
 
 @wp.func
-def combine_materials(shapes: Shapes, law: ContactLaw, a: int, b: int, dt: wp.float64):
+def combine_materials(shapes: Shapes, options: ContactOptions, a: int, b: int, dt: wp.float64):
     """Pair stiffness [N/m], relaxation time [s] and friction by the chosen rule."""
     half = wp.float64(0.5)
     out = Material()
@@ -168,11 +172,11 @@ def combine_materials(shapes: Shapes, law: ContactLaw, a: int, b: int, dt: wp.fl
     if total > wp.float64(0.0):
         out.weight_a = k_a / total
     # The softer body deforms more, so its dissipation counts more.
-    out.dissipation = (wp.float64(1.0) - out.weight_a) * shape_dissipation(shapes, law, a)
-    out.dissipation += out.weight_a * shape_dissipation(shapes, law, b)
-    if law.drake_materials == 1:
+    out.dissipation = (wp.float64(1.0) - out.weight_a) * shape_dissipation(shapes, options, a)
+    out.dissipation += out.weight_a * shape_dissipation(shapes, options, b)
+    if options.drake_materials == 1:
         if total > wp.float64(0.0):
-            out.stiffness = k_a * out.weight_a * (k_b / k_a) if k_a > wp.float64(0.0) else wp.float64(0.0)
+            out.stiffness = out.weight_a * k_b
         out.relaxation_time = tau_a + tau_b
         if mu_a + mu_b > wp.float64(0.0):
             out.mu = wp.float64(2.0) * mu_a * mu_b / (mu_a + mu_b)
@@ -180,7 +184,7 @@ def combine_materials(shapes: Shapes, law: ContactLaw, a: int, b: int, dt: wp.fl
         out.stiffness = half * total
         out.relaxation_time = out.weight_a * tau_a + (wp.float64(1.0) - out.weight_a) * tau_b
         out.mu = half * (mu_a + mu_b)
-    if law.rigid_unset == 1 and is_unset(shapes, law, a) and is_unset(shapes, law, b):
+    if options.rigid_unset == 1 and is_unset(shapes, options, a) and is_unset(shapes, options, b):
         # As stiff as the step resolves, and critically damped.
         out.stiffness = RIGID
         out.relaxation_time = dt
@@ -256,7 +260,7 @@ def collect_one(
     arrivals: Arrivals,
     stats: Stats,
     rows: ContactRows,
-    law: ContactLaw,
+    options: ContactOptions,
     body_q: wp.array[wp.transform],
     body_qd: wp.array[wp.spatial_vector],
     i: int,
@@ -273,16 +277,16 @@ def collect_one(
     gap = measure_gap(tree, bodies, shapes, m, rows, body_q, body_qd, i)
     if gap.group < 0:
         return
-    pair = override_material(rows, i, combine_materials(shapes, law, s0, s1, dt))
+    pair = override_material(rows, i, combine_materials(shapes, options, s0, s1, dt))
     if pair.stiffness <= wp.float64(0.0):
         return
-    if gap.phi0 > wp.float64(0.0) and law.ahead == 0:
+    if gap.phi0 > wp.float64(0.0) and options.ahead == 0:
         middle = wp.float64(0.5) * (gap.a.surface + gap.b.surface)
         if gap.phi0 > closing_reach(tree, m, gap.a, gap.b, middle, pair.mu, gap.group, dt):
             return
     phi0 = wp.float32(gap.phi0)
     slots = int(1)
-    if has_spin(shapes, rows, i, phi0, law.spin_friction):
+    if has_spin(shapes, rows, i, phi0, options.spin_friction):
         slots = 2
     enter(arrivals, i, gap.group, phi0, slots)
 
@@ -296,7 +300,7 @@ def collect_contacts(
     arrivals: Arrivals,
     stats: Stats,
     rows: ContactRows,
-    law: ContactLaw,
+    options: ContactOptions,
     body_q: wp.array[wp.transform],
     body_qd: wp.array[wp.spatial_vector],
     dt: wp.float64,
@@ -307,11 +311,11 @@ def collect_contacts(
     if wp.tid() == 0:
         wp.atomic_add(stats.lost_rows, 0, rows.count[0] - count)
     for i in range(wp.tid(), count, threads):
-        collect_one(tree, bodies, shapes, m, arrivals, stats, rows, law, body_q, body_qd, i, dt)
+        collect_one(tree, bodies, shapes, m, arrivals, stats, rows, options, body_q, body_qd, i, dt)
 
 
 @wp.func
-def store(pool: ContactPool, slot: int, gap: Gap, pair: Material, law: ContactLaw, spin: bool):
+def store(pool: ContactPool, slot: int, gap: Gap, pair: Material, options: ContactOptions, spin: bool):
     """Write a contact, or its relative spin, into a slot."""
     pool.link_a[slot] = gap.a.link
     pool.link_b[slot] = gap.b.link
@@ -319,7 +323,7 @@ def store(pool: ContactPool, slot: int, gap: Gap, pair: Material, law: ContactLa
     pool.phi0[slot] = gap.phi0
     pool.stiffness[slot] = pair.stiffness
     pool.relaxation_time[slot] = pair.relaxation_time
-    if gap.phi0 > wp.float64(0.0) and law.ahead == 0:
+    if gap.phi0 > wp.float64(0.0) and options.ahead == 0:
         pool.relaxation_time[slot] = wp.float64(0.0)
     pool.dissipation[slot] = pair.dissipation
     pool.mu[slot] = pair.mu
@@ -335,7 +339,7 @@ def store(pool: ContactPool, slot: int, gap: Gap, pair: Material, law: ContactLa
             weight_a = wp.float64(1.0)
     point_a = weight_a * gap.a.surface + (wp.float64(1.0) - weight_a) * gap.b.surface
     point_b = point_a
-    if law.witness_points == 1:
+    if options.witness_points == 1:
         point_a = gap.a.surface
         point_b = gap.b.surface
     pool.point_a[slot] = point_a
@@ -379,7 +383,7 @@ def fill_contacts(
     pool: ContactPool,
     stats: Stats,
     rows: ContactRows,
-    law: ContactLaw,
+    options: ContactOptions,
     body_q: wp.array[wp.transform],
     body_qd: wp.array[wp.spatial_vector],
     dt: wp.float64,
@@ -393,15 +397,15 @@ def fill_contacts(
         pool.group_start[g] = start
         pool.group_count[g] = count
         count_dropped(stats, g, arrivals.group_count[g] - count, pool.row.shape[0])
-        list_rows(arrivals, pool, rows, shapes, law.spin_friction, g, start, count)
+        list_rows(arrivals, pool, rows, shapes, options.spin_friction, g, start, count)
     sync()
     for slot in range(start + lane, start + count, wp.block_dim()):
         entry = pool.row[slot]  # twice the row, plus one for its spin
         i = entry / 2
         spin = entry % 2 == 1
         gap = measure_gap(tree, bodies, shapes, m, rows, body_q, body_qd, i)
-        pair = override_material(rows, i, combine_materials(shapes, law, rows.shape0[i], rows.shape1[i], dt))
-        store(pool, slot, gap, pair, law, spin)
+        pair = override_material(rows, i, combine_materials(shapes, options, rows.shape0[i], rows.shape1[i], dt))
+        store(pool, slot, gap, pair, options, spin)
         pool.row[slot] = i
         pool.body_a[slot] = shapes.body[rows.shape0[i]]
         pool.spin_of[slot] = -1

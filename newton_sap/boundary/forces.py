@@ -104,7 +104,7 @@ def observe_drive_efforts(
     for dof in range(wp.max(start, first), tree.link_dof_start[link + 1]):
         drive = read_drive(tree, joints, step.targets, step.joint_q, joint, dof, wp.min(dof - start, 2))
         effort = wp.float64(0.0)
-        if tree.dof_coord[dof] >= 0 and step.law.explicit_drives == 1:
+        if tree.dof_coord[dof] >= 0 and step.options.explicit_drives == 1:
             effort = explicit_effort(drive, m.v0[dof])
         elif drive_acts(drive, dt):
             # The drive's row leads the rows of its dof.
@@ -136,7 +136,7 @@ def observe_loop_drive_efforts(
     turned = wp.quat_inverse(a.rotation) * b.rotation
     drive = loop_drive(joints, step, joint, table.axis[c], at.q, turned)
     effort = wp.float64(0.0)
-    if step.law.explicit_drives == 1 and joints.type[joint] != BALL:
+    if step.options.explicit_drives == 1 and joints.type[joint] != BALL:
         rate = wp.dot(at.F, relative_velocity(m, a, b))
         effort = explicit_effort(drive, rate) * wp.float64(at.valid)
     elif drive_acts(drive, dt) and couplers.support[ROWS * c] > 0:

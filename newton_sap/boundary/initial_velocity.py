@@ -14,7 +14,7 @@ import warp as wp
 wp.set_module_options({"enable_backward": False})
 
 
-def bodies_with_velocity_of_their_own(model, topology) -> np.ndarray:
+def joints_that_adopt_body_velocity(model, topology) -> np.ndarray:
     """Return the free root joints whose initial ``joint_qd`` is zero while their body's ``body_qd`` is not."""
     if model.joint_qd is None or model.body_qd is None:
         return np.zeros(0, dtype=np.int32)

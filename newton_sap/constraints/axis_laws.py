@@ -18,7 +18,7 @@ UNBOUNDED = wp.constant(wp.float64(1.0e300))
 
 
 @wp.struct
-class JointLaw:
+class JointOptions:
     """Options of the joint rows."""
 
     beta: wp.float64  # near_rigid_joint
@@ -33,7 +33,7 @@ class JointLaw:
 class JointInput:
     """What the rows of joints depend on besides the model and the motion."""
 
-    law: JointLaw
+    options: JointOptions
     targets: Targets
     joint_q: wp.array[wp.float32]
     joint_f: wp.array[wp.float32]  # length zero where the caller applies none
@@ -83,21 +83,21 @@ def drive_acts(drive: Drive, dt: wp.float64):
 
 
 @wp.func
-def drive_law(law: JointLaw, axis: Axis, drive: Drive, dt: wp.float64):
+def drive_law(options: JointOptions, axis: Axis, drive: Drive, dt: wp.float64):
     """The drive's effort at the end of the step, with gains no stiffer than the step resolves."""
     if not drive_acts(drive, dt):
         return RowLaw()
     gain = dt * drive.kp + drive.kd
     bound = dt * drive.effort
     # Limiting the gains keeps their ratio, hence the goal velocity.
-    R = wp.max(wp.float64(1.0) / (dt * gain), law.beta * law.beta * axis.w / FOUR_PI_SQUARED)
+    R = wp.max(wp.float64(1.0) / (dt * gain), options.beta * options.beta * axis.w / FOUR_PI_SQUARED)
     goal = (drive.kp * drive.error + drive.kd * drive.rate) / gain
     return row_law(wp.float64(1.0), goal, R, -bound, bound)
 
 
 @wp.func
 def stop_law(
-    law: JointLaw,
+    options: JointOptions,
     axis: Axis,
     k: wp.float64,
     kd: wp.float64,
@@ -109,17 +109,17 @@ def stop_law(
     if k <= wp.float64(0.0):
         return RowLaw()
     # A drive may move the joint farther than its free motion shows; Drake does not look for that.
-    if (axis.driven == 0 or law.ahead == 1) and gap > wp.float64(2.0) * dt * axis.speed:
+    if (axis.driven == 0 or options.ahead == 1) and gap > wp.float64(2.0) * dt * axis.speed:
         return RowLaw()
     tau = kd / k
-    if gap > wp.float64(0.0) and law.ahead == 0:
+    if gap > wp.float64(0.0) and options.ahead == 0:
         tau = wp.float64(0.0)
-    R = regularization(dt, k, tau, axis.w, law.beta)
+    R = regularization(dt, k, tau, axis.w, options.beta)
     return row_law(sign, -gap / (dt + tau), R, wp.float64(0.0), UNBOUNDED)
 
 
 @wp.func
-def lower_limit_law(joints: Joints, law: JointLaw, axis: Axis, q: wp.float64, dt: wp.float64):
+def lower_limit_law(joints: Joints, options: JointOptions, axis: Axis, q: wp.float64, dt: wp.float64):
     """Keep a coordinate above its lower limit."""
     bound = joints.limit_lower[axis.newton_dof]
     # Written so that a limit that is NaN makes a row, and is counted.
@@ -127,49 +127,49 @@ def lower_limit_law(joints: Joints, law: JointLaw, axis: Axis, q: wp.float64, dt
         return RowLaw()
     k = wp.float64(joints.limit_ke[axis.newton_dof])
     kd = wp.float64(joints.limit_kd[axis.newton_dof])
-    return stop_law(law, axis, k, kd, q - wp.float64(bound), wp.float64(1.0), dt)
+    return stop_law(options, axis, k, kd, q - wp.float64(bound), wp.float64(1.0), dt)
 
 
 @wp.func
-def upper_limit_law(joints: Joints, law: JointLaw, axis: Axis, q: wp.float64, dt: wp.float64):
+def upper_limit_law(joints: Joints, options: JointOptions, axis: Axis, q: wp.float64, dt: wp.float64):
     """Keep a coordinate below its upper limit."""
     bound = joints.limit_upper[axis.newton_dof]
     if bound >= NO_LIMIT:
         return RowLaw()
     k = wp.float64(joints.limit_ke[axis.newton_dof])
     kd = wp.float64(joints.limit_kd[axis.newton_dof])
-    return stop_law(law, axis, k, kd, wp.float64(bound) - q, wp.float64(-1.0), dt)
+    return stop_law(options, axis, k, kd, wp.float64(bound) - q, wp.float64(-1.0), dt)
 
 
 @wp.func
-def friction_law(joints: Joints, law: JointLaw, axis: Axis, dt: wp.float64):
+def friction_law(joints: Joints, options: JointOptions, axis: Axis, dt: wp.float64):
     """Dry friction: hold the joint with at most +-friction."""
     bound = dt * wp.float64(joints.friction[axis.newton_dof])
     if bound <= wp.float64(0.0):
         return RowLaw()
-    return row_law(wp.float64(1.0), wp.float64(0.0), law.sigma * axis.w, -bound, bound)
+    return row_law(wp.float64(1.0), wp.float64(0.0), options.sigma * axis.w, -bound, bound)
 
 
 @wp.func
-def velocity_limit_law(joints: Joints, law: JointLaw, axis: Axis, sign: wp.float64):
+def velocity_limit_law(joints: Joints, options: JointOptions, axis: Axis, sign: wp.float64):
     """|v| <= limit in one direction."""
     limit = joints.velocity_limit[axis.newton_dof]
     if limit >= NO_VELOCITY_LIMIT or limit <= 0.0:
         return RowLaw()
-    R = law.beta * law.beta * axis.w / FOUR_PI_SQUARED
+    R = options.beta * options.beta * axis.w / FOUR_PI_SQUARED
     return row_law(sign, -wp.float64(limit), R, wp.float64(0.0), UNBOUNDED)
 
 
 @wp.func
-def passive_law(joints: Joints, law: JointLaw, axis: Axis, stretch: wp.float64, dt: wp.float64):
+def passive_law(joints: Joints, options: JointOptions, axis: Axis, stretch: wp.float64, dt: wp.float64):
     """Spring and damper at the end of the step; ``stretch`` is the rest coordinate minus the present one."""
     k = wp.float64(joints.stiffness[axis.newton_dof])
-    if law.explicit_springs == 1:
+    if options.explicit_springs == 1:
         k = wp.float64(0.0)
     gain = dt * k + wp.float64(joints.damping[axis.newton_dof])
     if gain <= wp.float64(0.0):
         return RowLaw()
-    R = wp.max(wp.float64(1.0) / (dt * gain), law.beta * law.beta * axis.w / FOUR_PI_SQUARED)
+    R = wp.max(wp.float64(1.0) / (dt * gain), options.beta * options.beta * axis.w / FOUR_PI_SQUARED)
     return row_law(wp.float64(1.0), k * stretch / gain, R, -UNBOUNDED, UNBOUNDED)
 
 

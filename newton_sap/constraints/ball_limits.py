@@ -19,7 +19,7 @@ def ball_limit_law(
     joints: Joints, step: JointInput, k: int, axis: Axis, gap: wp.float64, sign: wp.float64, dt: wp.float64
 ):
     """A limit with the stiffness and damping of the joint's first dof."""
-    return stop_law(step.law, axis, wp.float64(joints.limit_ke[k]), wp.float64(joints.limit_kd[k]), gap, sign, dt)
+    return stop_law(step.options, axis, wp.float64(joints.limit_ke[k]), wp.float64(joints.limit_kd[k]), gap, sign, dt)
 
 
 @wp.func

@@ -9,7 +9,7 @@ import warp as wp
 
 from ..multibody.spatial import motion, rotation_vector, to_vec3d
 from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
-from .axis_laws import UNBOUNDED, JointInput
+from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput
 from .ball_limits import ball_limit_rows
 from .clamped_linear import FOUR_PI_SQUARED
 from .coupler_pool import ROWS, Anchor, add_motion, add_term, anchor_of, couple_row, open_row
@@ -256,7 +256,7 @@ def distance_rows(
         if side == 1:
             sign = wp.float64(-1.0)
             bound = wp.float64(joints.limit_upper[table.axis_start[c]])
-        if bound >= wp.float64(0.0) and bound < wp.float64(1.0e9):
+        if bound >= wp.float64(0.0) and bound < wp.float64(NO_LIMIT):
             gap = sign * (length - bound)
             tau = dt
             if gap > wp.float64(0.0):
@@ -319,7 +319,7 @@ def build_coupling(
 ):
     """Fill the row slots of one coupling; unused ones are empty."""
     row = int(ROWS * c)
-    beta = step.law.coupling_beta
+    beta = step.options.coupling_beta
     kind = table.kind[c]
     if is_enabled(table, c):
         if kind == COORDINATES:

@@ -36,8 +36,8 @@ def push(rows: RowPool, at: int, dof: int, row: RowLaw):
 @wp.func
 def push_velocity_limits(joints: Joints, rows: RowPool, step: JointInput, at: int, axis: Axis):
     """|v| <= limit, as one row per direction."""
-    at = push(rows, at, axis.dof, velocity_limit_law(joints, step.law, axis, wp.float64(1.0)))
-    return push(rows, at, axis.dof, velocity_limit_law(joints, step.law, axis, wp.float64(-1.0)))
+    at = push(rows, at, axis.dof, velocity_limit_law(joints, step.options, axis, wp.float64(1.0)))
+    return push(rows, at, axis.dof, velocity_limit_law(joints, step.options, axis, wp.float64(-1.0)))
 
 
 @wp.func
@@ -47,15 +47,15 @@ def axis_rows(
     """All rows of one dof of a chain or ball joint."""
     before = at
     coord = tree.dof_coord[axis.dof]
-    if coord < 0 or step.law.explicit_drives == 0:
-        at = push(rows, at, axis.dof, drive_law(step.law, axis, drive, dt))
+    if coord < 0 or step.options.explicit_drives == 0:
+        at = push(rows, at, axis.dof, drive_law(step.options, axis, drive, dt))
     axis.driven = at - before
     if coord >= 0:
         q0 = wp.float64(step.joint_q[coord])
-        at = push(rows, at, axis.dof, lower_limit_law(joints, step.law, axis, q0, dt))
-        at = push(rows, at, axis.dof, upper_limit_law(joints, step.law, axis, q0, dt))
+        at = push(rows, at, axis.dof, lower_limit_law(joints, step.options, axis, q0, dt))
+        at = push(rows, at, axis.dof, upper_limit_law(joints, step.options, axis, q0, dt))
     at = push_velocity_limits(joints, rows, step, at, axis)
-    return push(rows, at, axis.dof, friction_law(joints, step.law, axis, dt))
+    return push(rows, at, axis.dof, friction_law(joints, step.options, axis, dt))
 
 
 @wp.func

@@ -1,4 +1,4 @@
-"""Contact laws by name: the one place where a law is entered."""
+"""The device function of each contact law, by name."""
 
 from functools import cache
 

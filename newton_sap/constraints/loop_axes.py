@@ -33,8 +33,8 @@ wp.set_module_options({"enable_backward": False})
 TWO_PI = wp.constant(wp.float64(6.283185307179586))
 GIMBAL_LOCK = wp.constant(wp.float64(1.0e-3))
 """Smallest volume of three angular axes; below it the rates of the outer two are not determined."""
-MOMENT = wp.constant(wp.float64(1.0e-5))
-"""Time [s] over which the change of an axis is measured."""
+SHORT_TIME = wp.constant(wp.float64(1.0e-5))
+"""Time [s] before and after the step's start between which the change of an axis is measured."""
 
 
 @wp.struct
@@ -229,18 +229,18 @@ def law_rows(
     axis.newton_dof = k
     axis.driven = 1  # what moves a loop is not seen on its own free motion
     scalar = joints.type[joint] != BALL
-    if not scalar or step.law.explicit_drives == 0:
+    if not scalar or step.options.explicit_drives == 0:
         drive = loop_drive(joints, step, joint, i, at.q, wp.quat_inverse(a.rotation) * b.rotation)
-        row = place_row(tree, m, pool, problem, row, a, b, at.F, drive_law(step.law, axis, drive, dt))
+        row = place_row(tree, m, pool, problem, row, a, b, at.F, drive_law(step.options, axis, drive, dt))
     if scalar:
-        lower = lower_limit_law(joints, step.law, axis, at.q, dt)
+        lower = lower_limit_law(joints, step.options, axis, at.q, dt)
         row = place_row(tree, m, pool, problem, row, a, b, at.F, lower)
-        upper = upper_limit_law(joints, step.law, axis, at.q, dt)
+        upper = upper_limit_law(joints, step.options, axis, at.q, dt)
         row = place_row(tree, m, pool, problem, row, a, b, at.F, upper)
     for side in range(2):
-        fast = velocity_limit_law(joints, step.law, axis, wp.float64(1 - 2 * side))
+        fast = velocity_limit_law(joints, step.options, axis, wp.float64(1 - 2 * side))
         row = place_row(tree, m, pool, problem, row, a, b, at.F, fast)
-    return place_row(tree, m, pool, problem, row, a, b, at.F, friction_law(joints, step.law, axis, dt))
+    return place_row(tree, m, pool, problem, row, a, b, at.F, friction_law(joints, step.options, axis, dt))
 
 
 @wp.func
@@ -250,9 +250,9 @@ def given_effort(joints: Joints, step: JointInput, joint: int, i: int, axis: Axi
     effort = wp.float64(0.0)
     if step.joint_f.shape[0] > 0:
         effort = wp.float64(step.joint_f[k])
-    if step.law.explicit_drives == 1 and joints.type[joint] != BALL:
+    if step.options.explicit_drives == 1 and joints.type[joint] != BALL:
         effort += explicit_effort(loop_drive(joints, step, joint, i, q, turned), axis.v0)
-    if step.law.explicit_springs == 1:
+    if step.options.explicit_springs == 1:
         effort += wp.float64(joints.stiffness[k]) * error_of(joints, joint, i, q, turned, joints.rest_q)
     return effort
 
@@ -261,7 +261,7 @@ def given_effort(joints: Joints, step: JointInput, joint: int, i: int, axis: Axi
 def has_forces(joints: Joints, step: JointInput, k: int):
     """Whether passive forces, an effort or an explicit drive are set; a NaN counts as set."""
     passive = joints.stiffness[k] + joints.damping[k] + joints.armature[k] != 0.0
-    driven = step.law.explicit_drives == 1 and joints.target_ke[k] + joints.target_kd[k] > 0.0
+    driven = step.options.explicit_drives == 1 and joints.target_ke[k] + joints.target_kd[k] > 0.0
     pushed = False
     if step.joint_f.shape[0] > 0:
         pushed = step.joint_f[k] != 0.0
@@ -295,10 +295,10 @@ def rate_of_rate(
         bias = m.bias[b.link]
     if a.link >= 0:
         bias = bias - m.bias[a.link]
-    after = loop_axis(joints, table, c, moved(m, a, MOMENT), moved(m, b, MOMENT), joint_q)
-    before = loop_axis(joints, table, c, moved(m, a, -MOMENT), moved(m, b, -MOMENT), joint_q)
+    after = loop_axis(joints, table, c, moved(m, a, SHORT_TIME), moved(m, b, SHORT_TIME), joint_q)
+    before = loop_axis(joints, table, c, moved(m, a, -SHORT_TIME), moved(m, b, -SHORT_TIME), joint_q)
     change = wp.dot(after.F - before.F, relative_velocity(m, a, b))
-    return wp.dot(F, bias) + change / (wp.float64(2.0) * MOMENT)
+    return wp.dot(F, bias) + change / (wp.float64(2.0) * SHORT_TIME)
 
 
 @wp.func
@@ -330,7 +330,7 @@ def force_rows(
     effort = given_effort(joints, step, joint, i, axis, at.q, turned)
     row = place_row(tree, m, pool, problem, row, a, b, at.F, effort_law(effort, axis, dt))
     stretch = error_of(joints, joint, i, at.q, turned, joints.rest_q)
-    row = place_row(tree, m, pool, problem, row, a, b, at.F, passive_law(joints, step.law, axis, stretch, dt))
+    row = place_row(tree, m, pool, problem, row, a, b, at.F, passive_law(joints, step.options, axis, stretch, dt))
     # The armature keeps the axis's own rate; what the turning of the axes makes of it comes from outside.
     keeps = axis.v0
     if joints.armature[k] > 0.0:

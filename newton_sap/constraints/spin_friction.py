@@ -1,4 +1,4 @@
-"""Torsional and rolling friction: the relative spin of two touching bodies against a bound known before the step.
+"""Torsional and rolling friction: moments against the relative spin of two touching bodies.
 
 A regularised Coulomb law for the spin about the normal and another for the spin across it, each bounded by its
 coefficient times the normal impulse that bounds lagged friction too; convex because that bound is a constant.
