@@ -8,7 +8,6 @@ import newton
 import numpy as np
 import warp as wp
 
-from .boundary.convention import skew
 from .boundary.topology import FREELY, body_name, joint_name
 
 wp.set_module_options({"enable_backward": False})
@@ -182,7 +181,7 @@ def _inverse_weights(solver, kinds, bodies, offsets) -> dict[int, tuple[float, f
         response = inverses[tree][np.ix_(free, free)]
         point = com[link] + _turn(rotation[link], offsets[row])
         angular, linear = columns[path, :3].T, columns[path, 3:].T
-        velocity = linear - skew(point) @ angular
+        velocity = linear - np.cross(point, angular, axisb=0, axisc=0)
         size = np.linalg.norm(linear) + np.linalg.norm(point) * np.linalg.norm(angular)
         if np.linalg.norm(velocity) > IMMOBILE * size:
             out[int(row)] = (

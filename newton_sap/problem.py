@@ -10,9 +10,8 @@ from .constraints.couplers import build_coupling, mark_coupling
 from .constraints.hunt_crossley import NormalLaw
 from .constraints.joint_rows import link_rows
 from .constraints.lagged import bound_friction
-from .linalg.inner_loops import row_times
 from .linalg.lanes import sync
-from .minimizer.objective import contact_velocity
+from .minimizer.objective import contact_velocity, mass_times
 from .multibody.paths import path_length, shared_path
 from .multibody.spatial import angular, to_mat33d, to_vec3d, velocity_at
 from .workspace import ROWS_PER_DOF, Bodies, ContactPool, CouplingTable, Joints, Motion, Pools, Problem, RowPool, Tree
@@ -348,10 +347,8 @@ def assemble_problem(
 def refresh_momenta(m: Motion, problem: Problem, base: int, i: int):
     """excess = A (v - v_star) and momentum = A v of one unknown, for the velocities as they are."""
     u = base + i
-    block = problem.block[u]
-    size = problem.block_end[u] - block
-    momentum = row_times(m.A, problem.A_row[u], problem.v, base + block, size)
-    problem.excess[u] = momentum - row_times(m.A, problem.A_row[u], problem.v_star, base + block, size)
+    momentum = mass_times(m.A, problem, problem.v, u, base)
+    problem.excess[u] = momentum - mass_times(m.A, problem, problem.v_star, u, base)
     problem.momentum[u] = momentum
 
 

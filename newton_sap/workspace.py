@@ -125,7 +125,11 @@ class Shapes:
 
 @wp.struct
 class Motion:
-    """Kinematics and free motion of the current step (float64)."""
+    """Kinematics and free motion of the current step (float64).
+
+    The solver's second one, ``arrived``, is placed at the end of the step: its ``v0`` is the new velocity, and observables
+    gather impulses in its ``momentum``.
+    """
 
     position: wp.array[wp.vec3d]  # (L,) body origin [m]
     rotation: wp.array[wp.quatd]  # (L,) body orientation

@@ -1,5 +1,6 @@
 """The public and the sap convention: duality of the transforms, order flags, free joints in odd places."""
 
+import free_joint_order as order
 import newton
 import numpy as np
 import pytest
@@ -9,7 +10,6 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from newton_sap import SapControl, SapState, SolverSAP
-from newton_sap.boundary import convention
 
 components = st.floats(-100.0, 100.0, allow_nan=False, width=32)
 vectors = st.lists(components, min_size=3, max_size=3).map(np.array)
@@ -24,7 +24,7 @@ rotations = st.lists(st.floats(-3.0, 3.0), min_size=3, max_size=3).map(Rotation.
 def test_force_transform_is_the_inverse_transpose(rotation, com):
     """P_f(r) = P_v(r)^-T for the world offset of any body in any pose."""
     r = rotation.apply(com)
-    np.testing.assert_allclose(convention.P_f(r) @ convention.P_v(r).T, np.eye(6), atol=1e-10)
+    np.testing.assert_allclose(order.P_f(r) @ order.P_v(r).T, np.eye(6), atol=1e-10)
 
 
 @given(rotations, vectors, twists, twists)
@@ -32,7 +32,7 @@ def test_power_is_the_same_in_both_conventions(rotation, com, twist, wrench):
     """f . v_C + tau_C . omega equals tau_O . omega + f . v_O."""
     r = rotation.apply(com)
     public = wrench @ twist
-    sap = convention.force_to_sap(wrench, r) @ convention.velocity_to_sap(twist, r)
+    sap = order.force_to_sap(wrench, r) @ order.velocity_to_sap(twist, r)
     scale = 1.0 + np.linalg.norm(twist) * np.linalg.norm(wrench) * (1.0 + np.linalg.norm(r)) ** 2
     assert sap == pytest.approx(public, abs=1e-13 * scale)
 
@@ -41,10 +41,10 @@ def test_power_is_the_same_in_both_conventions(rotation, com, twist, wrench):
 def test_round_trips(r, values):
     """Converting there and back changes nothing."""
     scale = 1e-13 * (1.0 + np.linalg.norm(r)) ** 2 * (1.0 + np.abs(values).max())
-    there = convention.velocity_to_sap(values, r)
-    np.testing.assert_allclose(convention.velocity_to_public(there, r), values, atol=scale)
-    there = convention.force_to_sap(values, r)
-    np.testing.assert_allclose(convention.force_to_public(there, r), values, atol=scale)
+    there = order.velocity_to_sap(values, r)
+    np.testing.assert_allclose(order.velocity_to_public(there, r), values, atol=scale)
+    there = order.force_to_sap(values, r)
+    np.testing.assert_allclose(order.force_to_public(there, r), values, atol=scale)
 
 
 @given(rotations, vectors, twists)
@@ -52,7 +52,7 @@ def test_sap_velocity_is_that_of_the_origin(rotation, com, twist):
     """The linear part is the velocity of the material point at the body origin, found by finite differences."""
     r, (v_C, omega) = rotation.apply(com), np.split(twist, 2)
     omega = omega / 100.0  # [rad/s], so that the differences below resolve the turn
-    sap = convention.velocity_to_sap(np.concatenate([v_C, omega]), r)
+    sap = order.velocity_to_sap(np.concatenate([v_C, omega]), r)
     h = 1e-5
     swing = [Rotation.from_rotvec(sign * h * omega).apply(-r) for sign in (-1, 1)]
     np.testing.assert_allclose(sap[3:], v_C + (swing[1] - swing[0]) / (2 * h), atol=1e-4)
@@ -88,9 +88,9 @@ def stepped(position_update, quaternion, in_sap, out_sap, force_sap, wrench_sap)
     state, out, control = solver.state(), solver.state(), solver.control()
     r = Rotation.from_quat(quaternion).apply(COM)
     put(state.joint_q, [0.0, 0.5, 1.0, *quaternion])
-    put(state.joint_qd, convention.velocity_to_sap(TWIST, r) if in_sap else TWIST)
-    put(control.joint_f, convention.force_to_sap(JOINT_WRENCH, r) if force_sap else JOINT_WRENCH)
-    put(state.body_f, [-convention.force_to_sap(BODY_WRENCH, r) if wrench_sap else BODY_WRENCH])
+    put(state.joint_qd, order.velocity_to_sap(TWIST, r) if in_sap else TWIST)
+    put(control.joint_f, order.force_to_sap(JOINT_WRENCH, r) if force_sap else JOINT_WRENCH)
+    put(state.body_f, [-order.force_to_sap(BODY_WRENCH, r) if wrench_sap else BODY_WRENCH])
     state.joint_qd_order = "sap" if in_sap else "public"
     state.body_f_order = "sap" if wrench_sap else "public"
     control.joint_f_order = "sap" if force_sap else "public"
@@ -98,7 +98,7 @@ def stepped(position_update, quaternion, in_sap, out_sap, force_sap, wrench_sap)
     solver.step(state, out, control, None, 0.01)
     q, qd = out.joint_q.numpy(), out.joint_qd.numpy()
     if out_sap:
-        qd = convention.velocity_to_public(qd, Rotation.from_quat(q[3:]).apply(COM))
+        qd = order.velocity_to_public(qd, Rotation.from_quat(q[3:]).apply(COM))
     return q, qd, out.body_q.numpy(), out.body_qd.numpy()
 
 
@@ -160,7 +160,7 @@ def test_kinetic_energy_is_the_same_inside(position_update):
     assert inside.A.dtype == inside.v0.dtype == np.float64
     np.testing.assert_allclose(inside.A, inside.A.T, atol=1e-12)
     if position_update == "sap_euler":
-        expected = convention.velocity_to_sap(TWIST, rotation.apply(COM))
+        expected = order.velocity_to_sap(TWIST, rotation.apply(COM))
         np.testing.assert_allclose(inside.v0, expected, atol=1e-6)
 
 

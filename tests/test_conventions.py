@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 
+import free_joint_order as order
 import numpy as np
 import pytest
 import warp as wp
@@ -10,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from newton_sap import conventions as cv
-from newton_sap.boundary import convention as boundary
 from newton_sap.conventions import device
 
 NAMES = tuple(cv.CONVENTIONS)
@@ -97,10 +97,10 @@ def test_agrees_with_the_boundary_of_the_solver(pose, com, x):
     """newton <-> sap is the solver's own conversion with r = R com."""
     r = Rotation.from_quat(pose[3:]).apply(com)
     at = dict(pose=pose, com=com)
-    close(cv.convert_twist(x, "newton", "sap", **at), boundary.velocity_to_sap(x, r), 1e3)
-    close(cv.convert_twist(x, "sap", "newton", **at), boundary.velocity_to_public(x, r), 1e3)
-    close(cv.convert_wrench(x, "newton", "sap", **at), boundary.force_to_sap(x, r), 1e3)
-    close(cv.convert_wrench(x, "sap", "newton", **at), boundary.force_to_public(x, r), 1e3)
+    close(cv.convert_twist(x, "newton", "sap", **at), order.velocity_to_sap(x, r), 1e3)
+    close(cv.convert_twist(x, "sap", "newton", **at), order.velocity_to_public(x, r), 1e3)
+    close(cv.convert_wrench(x, "newton", "sap", **at), order.force_to_sap(x, r), 1e3)
+    close(cv.convert_wrench(x, "sap", "newton", **at), order.force_to_public(x, r), 1e3)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import warp as wp
 
 wp.set_module_options({"enable_backward": False})
@@ -177,41 +176,3 @@ def residual_from_body_f(orders: Orders, body_f: wp.array[wp.spatial_vector], bo
     if orders.body_f == 1:
         return wp.spatial_vectord(head[0], head[1], head[2], tail[0], tail[1], tail[2])
     return -sap_force(head, tail, r_OC)
-
-
-def skew(r) -> np.ndarray:
-    """Return ``[r]x`` (3, 3)."""
-    x, y, z = np.asarray(r, dtype=np.float64)
-    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-
-
-def P_v(r) -> np.ndarray:
-    """Return the velocity transform (6, 6) from public to sap order for ``r = r_OC`` [m]."""
-    zero, eye = np.zeros((3, 3)), np.eye(3)
-    return np.block([[zero, eye], [eye, skew(r)]])
-
-
-def P_f(r) -> np.ndarray:
-    """Return the force transform (6, 6) from public to sap order; equals ``inv(P_v(r)).T``."""
-    zero, eye = np.zeros((3, 3)), np.eye(3)
-    return np.block([[skew(r), eye], [eye, zero]])
-
-
-def velocity_to_sap(u_public, r_OC) -> np.ndarray:
-    """Convert ``[v_C, w]`` (6,) to ``[w, v_O]``; [m/s], [rad/s], all in one frame."""
-    return P_v(r_OC) @ np.asarray(u_public, dtype=np.float64)
-
-
-def velocity_to_public(u_sap, r_OC) -> np.ndarray:
-    """Convert ``[w, v_O]`` (6,) to ``[v_C, w]``."""
-    return P_f(r_OC).T @ np.asarray(u_sap, dtype=np.float64)
-
-
-def force_to_sap(g_public, r_OC) -> np.ndarray:
-    """Convert ``[f, tau_C]`` (6,) to ``[tau_O, f]``; [N], [N m], all in one frame."""
-    return P_f(r_OC) @ np.asarray(g_public, dtype=np.float64)
-
-
-def force_to_public(g_sap, r_OC) -> np.ndarray:
-    """Convert ``[tau_O, f]`` (6,) to ``[f, tau_C]``."""
-    return P_v(r_OC).T @ np.asarray(g_sap, dtype=np.float64)

@@ -17,7 +17,7 @@ SOFT_NORM = wp.constant(wp.float64(1.0e-7))
 
 @wp.func
 def friction_cone(vc: wp.vec3d, n: wp.vec3d, v_hat: wp.float64, R_n: wp.float64, R_t: wp.float64, mu: wp.float64):
-    """Cost, impulse and Hessian block of one contact, in world axes."""
+    """Cost, impulse and parts of the Hessian block of one contact, in world axes."""
     half = wp.float64(0.5)
     response = Response()
     vn = wp.dot(n, vc)

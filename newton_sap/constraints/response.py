@@ -1,4 +1,4 @@
-"""What every contact law returns for a contact velocity: cost, impulse and Hessian block."""
+"""What every contact law returns for a contact velocity: cost, impulse and the parts of its Hessian block."""
 
 import warp as wp
 

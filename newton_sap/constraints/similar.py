@@ -14,7 +14,7 @@ wp.set_module_options({"enable_backward": False})
 
 @wp.func
 def similar(vc: wp.vec3d, n: wp.vec3d, law: NormalLaw, mu: wp.float64, slip_scale: wp.float64):
-    """Cost of the normal law at z, with its impulse and Hessian block."""
+    """Cost of the normal law at z, with its impulse and the parts of its Hessian block."""
     response = Response()
     vn = wp.dot(n, vc)
     vt = vc - vn * n

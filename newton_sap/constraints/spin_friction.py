@@ -14,7 +14,7 @@ wp.set_module_options({"enable_backward": False})
 
 @wp.func
 def spin_friction(w: wp.vec3d, n: wp.vec3d, torsional: wp.float64, rolling: wp.float64, slip_scale: wp.float64):
-    """Cost, moment impulse and Hessian block at the relative spin ``w`` [rad/s]; bounds in N m s."""
+    """Cost, moment impulse and parts of the Hessian block at the relative spin ``w`` [rad/s]; bounds in N m s."""
     response = Response()
     w_n = wp.dot(n, w)
     w_t = w - w_n * n

@@ -7,26 +7,17 @@ constraint couples are therefore solved exactly in the first iteration.
 import warp as wp
 
 from ..linalg.cholesky import factor_alone, solve_alone
-from ..linalg.inner_loops import add_transposed, add_tree_block, jacobian_times, row_times
+from ..linalg.inner_loops import add_transposed, add_tree_block, jacobian_times
 from ..linalg.lanes import sync, total
 from ..multibody.free_motion import free_block
 from ..workspace import CouplerPool, Motion, Pools, Problem, Tree
-from .objective import Range, coupler_velocity
+from .objective import Range, coupler_velocity, mass_times, row_stiffness
 
 wp.set_module_options({"enable_backward": False})
 
 TOLERANCE = wp.constant(wp.float64(1.0e-1))
 """Reduction of the preconditioned residual per Newton iteration; the next iteration takes up what is left."""
 MAX_ITERATIONS = wp.constant(1000)
-
-
-@wp.func
-def row_stiffness(pools: Pools, problem: Problem, u: int):
-    """Sum of G over the scalar rows of one unknown."""
-    diagonal = wp.float64(0.0)
-    for r in range(problem.row_start[u], problem.row_end[u]):
-        diagonal += pools.rows.G[r]
-    return diagonal
 
 
 @wp.func
@@ -53,7 +44,7 @@ def precondition(tree: Tree, m: Motion, pools: Pools, problem: Problem, at: Rang
         for j in range(problem.block_end[u] - problem.block[u]):
             m.factor[entry + j] = m.A[entry + j]
         diagonal = entry + i - problem.block[u]
-        m.factor[diagonal] = m.factor[diagonal] + row_stiffness(pools, problem, u)
+        m.factor[diagonal] = m.factor[diagonal] + row_stiffness(pools.rows, problem, u)
     sync()
     for c in range(at.contacts):
         slot = at.contact_start + c
@@ -104,9 +95,9 @@ def multiply(m: Motion, pools: Pools, problem: Problem, at: Range):
     """q = H p; contacts and couplers one after the other, so that the sum has one order."""
     for i in range(at.lane, at.unknowns, at.lanes):
         u = at.base + i
-        block = problem.block[u]
-        q = row_times(m.A, problem.A_row[u], problem.cg_p, at.base + block, problem.block_end[u] - block)
-        problem.cg_q[u] = q + row_stiffness(pools, problem, u) * problem.cg_p[u]
+        problem.cg_q[u] = (
+            mass_times(m.A, problem, problem.cg_p, u, at.base) + row_stiffness(pools.rows, problem, u) * problem.cg_p[u]
+        )
     contacts = pools.contacts
     for c in range(at.lane, at.contacts, at.lanes):
         slot = at.contact_start + c
@@ -176,7 +167,5 @@ def solve_iteratively(tree: Tree, m: Motion, pools: Pools, problem: Problem, at:
         sync()
         count += 1
     for i in range(at.lane, at.unknowns, at.lanes):
-        u = at.base + i
-        block = problem.block[u]
-        problem.dp[u] = row_times(m.A, problem.A_row[u], problem.dv, at.base + block, problem.block_end[u] - block)
+        problem.dp[at.base + i] = mass_times(m.A, problem, problem.dv, at.base + i, at.base)
     sync()

@@ -5,10 +5,10 @@ from functools import cache
 import warp as wp
 
 from ..linalg.cholesky import Skyline, skyline_functions
-from ..linalg.inner_loops import hessian_functions, row_times
+from ..linalg.inner_loops import hessian_functions
 from ..linalg.lanes import sync
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
-from .objective import Range
+from .objective import Range, mass_times, row_stiffness
 
 wp.set_module_options({"enable_backward": False})
 
@@ -26,9 +26,7 @@ def newton_direction(real):
         """H = A + diag(rows) inside the skyline."""
         for i in range(at.lane, at.unknowns, at.lanes):
             u = at.base + i
-            diagonal = wp.float64(0.0)
-            for r in range(problem.row_start[u], problem.row_end[u]):
-                diagonal += rows.G[r]
+            diagonal = row_stiffness(rows, problem, u)
             block = problem.block[u]
             end = problem.block_end[u]
             fill_row(H, start, at.unknowns, i, problem.last[u], block, end, A, problem.A_row[u], diagonal)
@@ -82,10 +80,7 @@ def newton_direction(real):
         factor(H, matrix, problem.last, at.lane, at.lanes)
         solve(H, matrix, problem.last, problem.dv, at.lane, at.lanes)
         for i in range(at.lane, at.unknowns, at.lanes):
-            u = at.base + i
-            block = problem.block[u]
-            size = problem.block_end[u] - block
-            problem.dp[u] = row_times(A, problem.A_row[u], problem.dv, at.base + block, size)
+            problem.dp[at.base + i] = mass_times(A, problem, problem.dv, at.base + i, at.base)
         sync()
 
     return direction

@@ -7,7 +7,7 @@ import warp as wp
 from ..constraints.clamped_linear import clamped_linear
 from ..constraints.response import hessian_block
 from ..constraints.slip_direction import follow_slip
-from ..linalg.inner_loops import add_transposed, jacobian_times
+from ..linalg.inner_loops import add_transposed, jacobian_times, row_times
 from ..linalg.lanes import sync, total
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
 
@@ -54,6 +54,22 @@ def coupler_velocity(pool: CouplerPool, x: wp.array[wp.float64], row: int, base:
     for s in range(first, first + pool.support[row]):
         rate += pool.J[s] * x[base + pool.unknown[s]]
     return rate
+
+
+@wp.func
+def mass_times(A: wp.array[wp.float64], problem: Problem, x: wp.array[wp.float64], u: int, base: int):
+    """Entry ``u`` of A x; A is one block per tree."""
+    block = problem.block[u]
+    return row_times(A, problem.A_row[u], x, base + block, problem.block_end[u] - block)
+
+
+@wp.func
+def row_stiffness(rows: RowPool, problem: Problem, u: int):
+    """Sum of G over the scalar rows of one unknown."""
+    stiffness = wp.float64(0.0)
+    for r in range(problem.row_start[u], problem.row_end[u]):
+        stiffness += rows.G[r]
+    return stiffness
 
 
 @wp.func

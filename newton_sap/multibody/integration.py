@@ -16,7 +16,7 @@ wp.set_module_options({"enable_backward": False})
 SYMPLECTIC = wp.constant(0)
 SAP_EULER = wp.constant(1)
 MIDPOINT = wp.constant(2)
-UPDATES = {"symplectic": 0, "sap_euler": 1, "midpoint": 2}
+UPDATES = {"symplectic": SYMPLECTIC, "sap_euler": SAP_EULER, "midpoint": MIDPOINT}
 
 
 @wp.func
