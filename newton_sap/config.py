@@ -143,7 +143,7 @@ class SAPOptions:
 
     max_contacts: int | None = None
     """How many contacts may act at the same time, in the whole model. None: as many as Newton may report where they fit
-    into 16 MiB, else 12 for a body of its own and 2 for each link of a robot."""
+    into 16 MiB, else one for a sphere, two for a capsule, four for any other shape, more for a body of its own."""
 
     def __post_init__(self):
         for name, value in vars(self).items():

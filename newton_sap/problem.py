@@ -12,8 +12,9 @@ from .constraints.joint_rows import link_rows
 from .constraints.lagged import bound_friction
 from .linalg.lanes import sync
 from .minimizer.objective import contact_velocity, mass_times
+from .multibody.free_motion import gravity_at
 from .multibody.paths import path_length, shared_path
-from .multibody.spatial import angular, to_mat33d, to_vec3d, velocity_at
+from .multibody.spatial import angular, to_mat33d, velocity_at
 from .workspace import ROWS_PER_DOF, Bodies, ContactPool, CouplingTable, Joints, Motion, Pools, Problem, RowPool, Tree
 
 wp.set_module_options({"enable_backward": False})
@@ -280,7 +281,8 @@ def prepare_contact(
     vn0 = wp.dot(pool.normal[slot], pool.bias[slot] + contact_velocity(pool, problem.v, slot, base))
     regularize_contact(pool, options, slot, w, vn0, dt)
     # What gravity gives a body in two steps is rest, not an impact.
-    resting = wp.float64(2.0) * dt * wp.length(to_vec3d(bodies.gravity[0]))
+    link = wp.where(pool.link_b[slot] >= 0, pool.link_b[slot], pool.link_a[slot])
+    resting = wp.float64(2.0) * dt * wp.length(gravity_at(bodies, tree.link_body[link]))
     apply_restitution(pool, options, slot, w, vn0, resting, dt)
     widen_skyline(problem, pool.unknown, slot * pool.stride, pool.support[slot], base)
 

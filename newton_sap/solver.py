@@ -12,16 +12,18 @@ import warp as wp
 from . import attributes
 from . import observables as observe
 from .boundary import bundles, output
+from .boundary.capacity import default_contact_capacity
 from .boundary.contact_rows import ContactRows
 from .boundary.contacts import collect_contacts, fill_contacts
 from .boundary.convention import Orders, SapControl, SapState, orders_of
-from .boundary.couplings import attach_model, build_couplings
+from .boundary.couplings import attach_model, build_couplings, tied_groups
 from .boundary.detection import OwnedDetection
 from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
 from .boundary.topology import build_topology
 from .boundary.validation import (
     require_arrays,
     require_positive_mass_matrix,
+    require_prescribed,
     validate_dt,
     validate_model,
     validate_topology,
@@ -53,7 +55,6 @@ from .workspace import (
     Stats,
     allocate,
     allocate_contacts,
-    default_contact_capacity,
 )
 
 _Base = newton.solvers.SolverBase
@@ -364,8 +365,13 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         """Take note of changed model arrays.
 
         Values are read live and need no notice; only arrays that were *replaced* by other arrays do.
+
+        Raises:
+            NotImplementedError: A body became dynamic that the solver cannot move without being built again.
         """
         self._read_model()
+        if self.topology.prescribed and int(flags) & int(newton.ModelFlags.BODY_PROPERTIES):
+            require_prescribed(self.model, self.topology)
 
     def get_max_contact_count(self) -> int:
         """Return how many contacts a ``Contacts`` for this solver needs room for: ``max_contacts``, else Newton's own."""
@@ -469,6 +475,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.pools = Pools()
         self.pools.rows = allocate(RowPool, {"*": rows, "count": size.group_count}, device)
         self.couplings, self.pools.couplers = build_couplings(self.model, size, size.loop_joints, device)
+        self.tree.group_tied = tied_groups(self.couplings)
         iterative = size.dof_count if size.needs_iterations else 0
         unknowns = {"*": size.dof_count, "count": size.group_count, "tree_start": size.tree_count}
         unknowns |= dict.fromkeys(("cg_r", "cg_z", "cg_p", "cg_q"), iterative)
@@ -517,7 +524,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         stride = size.pair_stride if witness else size.contact_stride
         slots = self.options.max_contacts
         if slots is None:
-            slots = default_contact_capacity(rows, size.arrays["tree_link_start"], self.options.spin_friction, stride)
+            slots = default_contact_capacity(self.model, size, rows, stride, self.options.spin_friction)
         self.pool = allocate_contacts(slots, size.group_count, stride, device)
         self.pools.contacts = self.pool
         # CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping.

@@ -9,7 +9,6 @@ the world origin.
 
 from __future__ import annotations
 
-import numpy as np
 import warp as wp
 
 from .constraints.hunt_crossley import NormalLaw
@@ -19,15 +18,6 @@ ROWS_PER_DOF = 6
 
 DIRECT_DOFS = 512
 """Largest solve group whose Hessian is formed and factored; larger ones use conjugate gradients."""
-
-CONTACT_MEMORY = 16 * 2**20
-"""Contacts that fit in here [bytes] all have a slot, as many as Newton may report."""
-
-LONE_BODY_CONTACTS = 12
-"""Where they do not, slots for a body that is a tree of its own: boxes that fall into a pile have ten, at rest four."""
-
-LINK_CONTACTS = 2
-"""Slots for each link of a robot: one that falls has fewer than one on average."""
 
 COUPLER_ROWS = 6
 """Scalar rows one coupling can hold: all directions of a weld, or each coordinate of a six-dof joint."""
@@ -45,6 +35,7 @@ class Tree:
     group_tree_start: wp.array[wp.int32]  # (G + 1,)
     group_dof_start: wp.array[wp.int32]  # (G + 1,)
     group_hessian_start: wp.array[wp.int64]  # (G,) -1 for a group too large for a Hessian
+    group_tied: wp.array[wp.int32]  # (G,) 1 where couplings may hand one body's speed to another
     link_joint: wp.array[wp.int32]  # (L,) Newton joint; -1 for a root that no joint moves
     link_body: wp.array[wp.int32]  # (L,) Newton body
     link_parent: wp.array[wp.int32]  # (L,) link, -1 for the world
@@ -362,11 +353,3 @@ def slot_bytes(stride: int) -> int:
     per_unknown = {"unknown", "J"}
     sizes = {name: wp.types.type_size_in_bytes(array.dtype) for name, array in arrays.items()}
     return sum(size * (stride if name in per_unknown else 1) for name, size in sizes.items())
-
-
-def default_contact_capacity(rows: int, tree_link_start, spin_friction: bool, stride: int) -> int:
-    """Return how many slots to make for ``rows`` contacts of Newton, most of which never act at the same time."""
-    links = np.diff(tree_link_start)
-    likely = int(np.where(links == 1, LONE_BODY_CONTACTS, LINK_CONTACTS * links).sum())
-    per_contact = 2 if spin_friction else 1
-    return min(per_contact * rows, max(CONTACT_MEMORY // slot_bytes(stride), per_contact * likely))

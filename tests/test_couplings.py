@@ -522,3 +522,35 @@ def test_inspection_works_with_loop_joints():
     builder.add_articulation([builder.add_joint_free(three)])
     rig = Rig(builder, 0.01, v=[*np.zeros(15), 1, 2, 3, 4, 5, 6]).run(1)
     np.testing.assert_allclose(rig.solver.inspect().v[-6:], [4, 5, 6, 1, 2, 3], atol=1e-6)
+
+
+# Contacts that only a coupling closes
+
+
+@pytest.mark.parametrize("moved_by", ["its own drive", "a mimic", "a loop joint"])
+def test_a_finger_stops_at_a_wall_whatever_moves_it(moved_by):
+    """A finger 10 mm from a thin wall and at rest is thrown at it in one step; the contact is there in that step."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_shape_box(-1, xform=wp.transform((0.105, 0.0, 0.0), wp.quat_identity()), hx=0.005, hy=0.1, hz=0.1)
+    drive = {"target_ke": 1e4, "target_kd": 20.0, "target_q": 0.05}
+    finger = builder.add_link()
+    builder.add_shape_box(
+        finger, hx=0.01, hy=0.02, hz=0.02, cfg=newton.ModelBuilder.ShapeConfig(density=0.1 / (0.02 * 0.04 * 0.04))
+    )
+
+    def slide(body, height=0.0, **keywords):
+        start = wp.transform((0.08, 0.0, height), wp.quat_identity())
+        return builder.add_joint_prismatic(-1, body, axis=X, parent_xform=start, **keywords)
+
+    joints = [slide(finger, **(drive if moved_by == "its own drive" else {}))]
+    if moved_by != "its own drive":
+        leader = link(builder, 0.1, 1e-4)
+        joints.append(slide(leader, 0.3, **drive))
+    builder.add_articulation(joints)
+    if moved_by == "a mimic":
+        builder.set_joint_mimic(*joints, coeffs=(0.0, 1.0))
+    elif moved_by == "a loop joint":
+        builder.add_joint_fixed(leader, finger, parent_xform=wp.transform((0.0, 0.0, -0.3), wp.quat_identity()))
+    rig = Rig(builder, 0.005).run(1)
+    assert rig.q[0] == pytest.approx(0.01, abs=2e-4)
+    assert rig.run(60).q[0] == pytest.approx(0.01, abs=5e-4)

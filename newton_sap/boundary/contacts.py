@@ -10,6 +10,9 @@ from .contact_rows import ContactRows, enter, has_spin, list_rows, share_of
 
 wp.set_module_options({"enable_backward": False})
 
+ANY_DISTANCE = wp.constant(wp.float64(1.0e30))
+"""A reach [m] that leaves no contact out: what a coupling may do to a body's speed is not known before the solve."""
+
 RIGID = wp.constant(wp.float64(1.0e30))
 """A stiffness [N/m] so large that only the near-rigid bound counts."""
 
@@ -206,6 +209,8 @@ def override_material(rows: ContactRows, i: int, pair: Material):
 @wp.func
 def closing_reach(tree: Tree, m: Motion, a: Side, b: Side, point: wp.vec3d, mu: wp.float64, group: int, dt: wp.float64):
     """How far apart two surfaces may be and still meet within the step, with a factor two to spare."""
+    if tree.group_tied[group] == 1:
+        return ANY_DISTANCE
     at_v0 = velocity_at(b.prescribed, point) - velocity_at(a.prescribed, point)
     at_v_star = at_v0
     driven = wp.float64(0.0)

@@ -66,6 +66,12 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
     return _table(model, topology, entries, device), _pool(topology, entries, device)
 
 
+def tied_groups(table: CouplingTable) -> wp.array:
+    """Return (groups,) 1 where a group has a coupling, else 0."""
+    tied = np.diff(table.group_start.numpy()) > 0
+    return wp.array(tied.astype(np.int32), dtype=wp.int32, device=table.group_start.device)
+
+
 def _table(model, topology, entries, device) -> CouplingTable:
     columns = {name: [getattr(e, name) for e in entries] for name in Coupling.__dataclass_fields__ if name != "group"}
     table = allocate(CouplingTable, {"*": 0}, device)

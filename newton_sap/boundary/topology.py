@@ -29,6 +29,9 @@ class Topology:
     """Host copy of the structure; arrays as documented in :class:`newton_sap.workspace.Tree`."""
 
     arrays: dict[str, np.ndarray]
+    prescribed: tuple[int, ...]
+    """Kinematic bodies that are taken for prescribed once and for all: nothing would move them, or they would touch every
+    world."""
     group_world: np.ndarray
     """(G,) Newton world of each group; -1 for global entities, or where all worlds form one group."""
     tree_count: int
@@ -183,18 +186,31 @@ def _groups(model, trees, loops) -> tuple[list[int], np.ndarray]:
     worlds = [int(world[body]) for body in roots]
     shaped = {int(b) for b in model.shape_body.numpy()} if model.shape_count else set()
 
-    def may_touch_all(tree, root):
-        bodies = {body for body, _ in tree}
-        return world[root] == -1 and not flags[root] & _KINEMATIC and bool(bodies & shaped)
+    def may_touch_all(tree):
+        return world[tree[0][0]] == -1 and any(body in shaped and not flags[body] & _KINEMATIC for body, _ in tree)
 
-    coupled = any(may_touch_all(tree, root) for tree, root in zip(trees, roots, strict=True))
-    parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
-    coupled |= any(parent[j] >= 0 and world[parent[j]] != world[child[j]] for j in loops)
+    coupled = any(may_touch_all(tree) for tree in trees)
+    coupled |= any(min(pair) >= 0 and len({world[body] for body in pair}) > 1 for pair in _tied_bodies(model, loops))
     present = sorted(set(worlds))
     if coupled or len(present) <= 1:
         return [0] * len(trees), np.array([present[0] if len(present) == 1 else -1], dtype=np.int32)
     number = {w: g for g, w in enumerate(sorted(present, key=lambda w: (w == -1, w)))}
     return [number[w] for w in worlds], np.array(list(number), dtype=np.int32)
+
+
+def _tied_bodies(model, loops) -> list[tuple[int, int]]:
+    """Pairs of bodies, -1 for the world, that loop joints, mimics and equality constraints tie together."""
+    parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
+    pairs = [(parent[j], child[j]) for j in loops]
+    joints = [(j, leader) for j, leader in enumerate(model.joint_mimic_joint.numpy()) if leader >= 0]
+    if model.constraint_mimic_count:
+        joints += zip(model.constraint_mimic_joint0.numpy(), model.constraint_mimic_joint1.numpy(), strict=True)
+    table = getattr(model, "mujoco", None)
+    kinds = getattr(table, "equality_constraint_type", None)
+    if kinds is not None and len(kinds):
+        pairs += zip(table.equality_constraint_body1.numpy(), table.equality_constraint_body2.numpy(), strict=True)
+        joints += zip(table.equality_constraint_joint1.numpy(), table.equality_constraint_joint2.numpy(), strict=True)
+    return pairs + [(child[a], child[b]) for a, b in joints if min(a, b) >= 0]
 
 
 def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
@@ -250,6 +266,7 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
     dtypes = {name: np.int64 if name == "group_hessian_start" else np.int32 for name in arrays}
     return Topology(
         arrays={name: np.asarray(values).astype(dtypes[name]) for name, values in arrays.items()},
+        prescribed=_always_prescribed(model, inbound, group_count),
         group_world=group_world,
         tree_count=len(trees),
         link_count=len(links),
@@ -261,6 +278,17 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
         contact_stride=contact_stride,
         pair_stride=pair_stride,
         loop_joints=tuple(loops),
+    )
+
+
+def _always_prescribed(model, inbound, group_count: int) -> tuple[int, ...]:
+    """List the bodies that must stay kinematic."""
+    flags, world, mass = model.body_flags.numpy(), model.body_world.numpy(), model.body_mass.numpy()
+    shaped = {int(b) for b in model.shape_body.numpy()} if model.shape_count else set()
+    return tuple(
+        body
+        for body in np.flatnonzero(flags & _KINEMATIC).tolist()
+        if (body not in inbound and mass[body] > 0.0) or (group_count > 1 and world[body] == -1 and body in shaped)
     )
 
 

@@ -144,6 +144,17 @@ def _is_positive(matrix: np.ndarray) -> bool:
         return False
 
 
+def require_prescribed(model, topology) -> None:
+    """Refuse bodies that were kinematic when the solver was built, where the structure relies on it, and no longer are."""
+    flags = model.body_flags.numpy()
+    for body in topology.prescribed:
+        if not flags[body] & int(newton.BodyFlags.KINEMATIC):
+            raise NotImplementedError(
+                f"{body_name(model, body)} is no longer KINEMATIC, but this solver was built for a body that is: no joint moves "
+                "it, or it may touch bodies of every world; build the solver again, or give the body a joint in its own world"
+            )
+
+
 def _mover(model, joint: int) -> str:
     return "free flight without a joint" if joint == FREELY else joint_name(model, joint)
 

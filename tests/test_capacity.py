@@ -1,0 +1,56 @@
+"""The default number of contact slots suits what the shapes of a model may do."""
+
+import newton
+import pytest
+import warp as wp
+
+from newton_sap.boundary.capacity import likely_contacts
+from newton_sap.boundary.topology import build_topology
+
+
+def snake(count=12):
+    """A chain of flat boxes on a floating base."""
+    builder = newton.ModelBuilder()
+    joints, above = [], -1
+    for _ in range(count):
+        link = builder.add_link()
+        builder.add_shape_box(link, hx=0.1, hy=0.05, hz=0.03)
+        if above < 0:
+            joints.append(builder.add_joint_free(link))
+        else:
+            joints.append(builder.add_joint_revolute(above, link, axis=(0.0, 0.0, 1.0)))
+        above = link
+    builder.add_articulation(joints)
+    return builder
+
+
+def plate(boxes=9):
+    """One body made of boxes side by side."""
+    builder = newton.ModelBuilder()
+    body = builder.add_body()
+    for i in range(boxes):
+        at = wp.transform((0.1 * i, 0.0, 0.0), wp.quat_identity())
+        builder.add_shape_box(body, xform=at, hx=0.04, hy=0.04, hz=0.05)
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("scene", "lying"), [(snake, 12 * 4), (plate, 9 * 4)], ids=["a chain of boxes", "a compound of boxes"]
+)
+def test_a_body_may_lie_on_all_its_boxes(scene, lying):
+    """Each box that lies on the ground has four contacts, in every world."""
+    builder = newton.ModelBuilder()
+    builder.replicate(scene(), 3)
+    builder.add_ground_plane()
+    model = builder.finalize()
+    assert likely_contacts(model, build_topology(model)) >= 3 * lying
+
+
+def test_what_cannot_touch_has_no_slots():
+    """Shapes that do not collide, and those of the world, ask for nothing."""
+    builder = newton.ModelBuilder()
+    seen = newton.ModelBuilder.ShapeConfig(has_shape_collision=False)
+    builder.add_shape_box(builder.add_body(), hx=0.1, hy=0.1, hz=0.1, cfg=seen)
+    builder.add_ground_plane()
+    model = builder.finalize()
+    assert likely_contacts(model, build_topology(model)) == 0

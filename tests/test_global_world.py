@@ -1,0 +1,140 @@
+"""Bodies of the global world and what ties or touches across worlds; worlds that share nothing do not feel each other."""
+
+import newton
+import numpy as np
+import pytest
+import warp as wp
+from newton.solvers import SolverMuJoCo, mujoco
+
+from newton_sap import SolverSAP
+
+IDENTITY = wp.quat_identity()
+INERTIA = wp.mat33(0.1 * np.eye(3))
+
+
+def simulate(builder, steps, dt=0.005, **options):
+    """Step a scene with Newton's contacts; return solver and last state."""
+    model = builder.finalize()
+    solver, state, pipeline = SolverSAP(model, **options), model.state(), newton.CollisionPipeline(model)
+    contacts = pipeline.contacts()
+    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
+    for _ in range(steps):
+        pipeline.collide(state, contacts)
+        solver.step(state, state, None, contacts, dt)
+    assert solver.report().healthy
+    return solver, state
+
+
+@pytest.mark.parametrize("kind", ["connect", "weld"])
+def test_equality_to_a_global_body_holds(kind):
+    """A body hangs on a kinematic one of the global world, in each of two worlds."""
+    builder = newton.ModelBuilder()
+    SolverMuJoCo.register_custom_attributes(builder)
+    anchor = builder.add_body(
+        xform=wp.transform((0.0, 0.0, 1.0), IDENTITY), mass=1.0, inertia=INERTIA, is_kinematic=True
+    )
+    for _ in range(2):
+        builder.begin_world()
+        body = builder.add_body(xform=wp.transform((0.0, 0.0, 0.5), IDENTITY), mass=1.0, inertia=INERTIA)
+        if kind == "connect":
+            mujoco.add_equality_connect(builder, anchor, body, anchor=(0.0, 0.0, -0.5))
+        else:
+            mujoco.add_equality_weld(builder, anchor, body)
+        builder.end_world()
+    _, state = simulate(builder, 100)
+    np.testing.assert_allclose(state.body_q.numpy()[:, 2], [1.0, 0.5, 0.5], atol=1e-5)
+
+
+def test_a_joint_may_follow_one_of_the_global_world():
+    """The leader is driven; the followers of two worlds go along."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    SolverMuJoCo.register_custom_attributes(builder)
+    drive = {"target_ke": 1e3, "target_kd": 100.0, "target_q": 0.2}
+
+    def slide(**keywords):
+        joint = builder.add_joint_prismatic(
+            -1, builder.add_link(mass=1.0, inertia=INERTIA), axis=(1.0, 0.0, 0.0), **keywords
+        )
+        builder.add_articulation([joint])
+        return joint
+
+    leader = slide(**drive)
+    for _ in range(2):
+        builder.begin_world()
+        mujoco.add_equality_joint(builder, slide(), leader, polycoef=[0.0, 1.0, 0.0, 0.0, 0.0])
+        builder.end_world()
+    _, state = simulate(builder, 200)
+    np.testing.assert_allclose(state.joint_q.numpy(), 0.2, atol=1e-3)
+
+
+def arm_over_a_cube(place, worlds):
+    """An arm hinged to a kinematic base comes to lie on a cube; the arm is of the global world or of each world."""
+    builder = newton.ModelBuilder()
+
+    def arm():
+        base = builder.add_link(
+            xform=wp.transform((0.0, 0.0, 0.5), IDENTITY), mass=1.0, inertia=INERTIA, is_kinematic=True
+        )
+        beam = builder.add_link()
+        builder.add_shape_box(beam, hx=0.5, hy=0.05, hz=0.05)
+        free = builder.add_joint_free(base)
+        end = wp.transform((-0.5, 0.0, 0.0), IDENTITY)
+        builder.add_articulation([free, builder.add_joint_revolute(base, beam, axis=(0.0, 1.0, 0.0), child_xform=end)])
+        builder.joint_q[builder.joint_q_start[free] + 2] = 0.5
+
+    if place == "global":
+        arm()
+    for _ in range(worlds):
+        builder.begin_world()
+        if place == "own":
+            arm()
+        builder.add_shape_box(builder.add_body(xform=wp.transform((0.9, 0.0, 0.1), IDENTITY)), hx=0.1, hy=0.1, hz=0.1)
+        builder.end_world()
+    builder.add_ground_plane()
+    _, state = simulate(builder, 200)
+    return state.joint_q.numpy()[7]
+
+
+@pytest.mark.parametrize("worlds", [1, 3])
+def test_a_global_arm_on_a_kinematic_base_touches_worlds(worlds):
+    """It lies on the cubes as an arm of one world does."""
+    assert arm_over_a_cube("global", worlds) == pytest.approx(arm_over_a_cube("own", 1), abs=1e-3)
+
+
+def test_gravity_of_one_world_does_not_decide_the_rebound_in_another():
+    """What counts as an impact depends on the gravity of the bodies that meet."""
+    shape = newton.ModelBuilder.ShapeConfig(restitution=0.8)
+    world = newton.ModelBuilder()
+    world.add_shape_sphere(world.add_body(xform=wp.transform((0.0, 0.0, 0.3), IDENTITY)), radius=0.1, cfg=shape)
+    heights = []
+    for strength in (-9.81, -98.1):
+        builder = newton.ModelBuilder()
+        builder.replicate(world, 2)
+        builder.add_ground_plane(cfg=shape)
+        model = builder.finalize()
+        model.set_gravity((0.0, 0.0, strength), world=0)
+        solver, state, pipeline = SolverSAP(model), model.state(), newton.CollisionPipeline(model)
+        contacts = pipeline.contacts()
+        for _ in range(40):
+            pipeline.collide(state, contacts)
+            solver.step(state, state, None, contacts, 0.01)
+        heights.append(state.body_q.numpy()[1, 2])
+    assert heights[0] == heights[1] > 0.15
+
+
+@pytest.mark.parametrize("place", ["global", "without a joint"])
+def test_a_body_that_must_stay_kinematic_says_so(place):
+    """Some kinematic bodies cannot be let go without building the solver again; the notice names them."""
+    builder = newton.ModelBuilder()
+    add = builder.add_body if place == "global" else builder.add_link
+    builder.add_shape_box(add(is_kinematic=True, label="platform"), hx=0.1, hy=0.1, hz=0.1)
+    for _ in range(2):
+        builder.begin_world()
+        builder.add_body(mass=1.0, inertia=INERTIA)
+        builder.end_world()
+    model = builder.finalize()
+    solver = SolverSAP(model)
+    solver.notify_model_changed(newton.ModelFlags.BODY_PROPERTIES)
+    model.body_flags.fill_(int(newton.BodyFlags.DYNAMIC))
+    with pytest.raises(NotImplementedError, match="platform.*build the solver again"):
+        solver.notify_model_changed(newton.ModelFlags.BODY_PROPERTIES)
