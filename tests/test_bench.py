@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from newton_sap import SolverSAP
 from newton_sap.bench import SCENES, Settings, bench, make_scene, report
 from newton_sap.bench.profile import STAGES, profile
-from newton_sap.bench.session import make_run
+from newton_sap.bench.session import NATIVE, make_run
 from newton_sap.bench.timing import Region, alternate, quartiles
 from newton_sap.bench.validation import contact_state, error_mm, fine_poses, judge
 from newton_sap.cli.app import app
@@ -85,7 +85,14 @@ def test_rows_hold_time_and_accuracy(tmp_path):
         assert set(row["quality"]) >= QUALITY
         assert row["ms"] > 0.0 and row["ms_low"] <= row["ms"] <= row["ms_high"] and row["steps"] >= 10
         assert row["quality"]["force_over_weight"] == pytest.approx(1.0, abs=1e-3)
-    assert table.read_text(encoding="utf-8").count("| sphere |") == 4
+    markdown = table.read_text(encoding="utf-8")
+    assert markdown.count("| sphere |") == 4
+    for words in (
+        "iterations: mean/95th percentile/largest",
+        "F/W: contact force over weight",
+        "dE/E: change of energy",
+    ):
+        assert words in " ".join(text.split()) and words in markdown
 
 
 def test_scene_that_falls_through_the_ground_fails(monkeypatch):
@@ -128,12 +135,29 @@ def test_solver_that_cannot_be_built_fails():
         (["box", "--option", "contact_modl=sap"], "did you mean 'contact_model'"),
         (["box", "--solver", "featherstone", "--preset", "drake"], "no option 'preset'"),
         (["box", "--worlds", "0"], "positive numbers"),
+        (["box", "--preset", "nope"], "accepted: 'approx32'"),
+        (["box", "--option", "max_iterations=-1"], "max_iterations must be an integer >= 0"),
+        (["box", "--solver", "mujoco_c", "--option", "foo=1"], "leave out --preset and --option"),
+        (["box", "--solver", "drake", "--preset", "drake"], "leave out --preset and --option"),
     ],
 )
 def test_usage_errors(arguments, expected):
     """A command that means nothing ends with 2 before any scene is built."""
     code, text = invoke(*arguments)
     assert code == 2 and expected in text, text
+
+
+def test_absent_device_is_a_usage_error():
+    """A device that is not there ends the command before any scene is built, and the message names those that are."""
+    result = CliRunner().invoke(app, ["bench", "box", "--device", "nope"])
+    assert result.exit_code == 2 and "--device 'nope' cannot be used" in result.output and "cpu" in result.output
+
+
+def test_native_engines_take_no_options():
+    """An engine that could only ignore its options refuses them."""
+    for name in NATIVE:
+        with pytest.raises(ValueError, match=f"{name} takes no options, not foo"):
+            make_run(make_scene("sphere", device="cpu"), name, {"foo": 1})
 
 
 @pytest.mark.skipif(find_spec("mujoco") is None, reason="needs mujoco")

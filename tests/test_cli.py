@@ -100,6 +100,11 @@ def test_unknown_solver_suggests_the_nearest():
         (["--option", "contact_modle=sap"], "did you mean 'contact_model'"),
         (["--solver", "original", "--option", "max_iterations=3"], "--option max_iterations needs a solver"),
         (["--num-frames", "0"], "greater than or equal to 1"),
+        (["--option", "max_iterations=-1"], "max_iterations must be an integer >= 0"),
+        (["--preset", "nope"], "accepted: 'approx32'"),
+        (["--device", "nope"], "--device 'nope' cannot be used"),
+        (["--output", ""], "--output '.' is a folder"),
+        (["--viewer", "usd", "--", "--output-path", str(Path(__file__).parent)], "is a folder: name a file"),
     ],
 )
 def test_usage_errors(arguments, expected):
@@ -120,6 +125,93 @@ def test_run_reports_and_writes_json(tmp_path):
     assert (record["example"], record["solver"], record["frames"]) == ("basic_pendulum", "SolverFeatherstone", 4)
     assert record["ok"] and record["steps_per_s"] > 0.0 and record["non_finite"] == []
     assert set(record["versions"]) == {"newton_sap", "newton", "warp"}
+
+
+def test_files_that_cannot_be_written_are_refused(tmp_path):
+    """A file may replace another or lie in folders to be made; a folder and what lies in a file are refused, untouched."""
+    from newton_sap.cli.usage import UsageError, require_writable
+
+    taken = tmp_path / "taken"
+    taken.write_text("kept")
+    for path in (taken, tmp_path / "new", tmp_path / "deep" / "er" / "new"):
+        require_writable("--output", path)
+    for path, reason in (
+        (tmp_path, "is a folder"),
+        (taken / "new", "taken' is not a folder"),
+        (Path("x" * 999), "long"),
+    ):
+        with pytest.raises(UsageError, match=f"--output .*{reason}"):
+            require_writable("--output", path)
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"] and taken.read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "basic_pendulum", "--output"],
+        ["bench", "sphere", "--json"],
+        ["bench", "sphere", "--markdown"],
+        ["demo", "--output"],
+        ["compare", "sphere", "--output"],
+    ],
+)
+def test_every_command_asks_for_its_file_first(command, tmp_path, monkeypatch):
+    """A place that cannot be written ends a command before its work."""
+    from newton_sap.cli import bench_command, rollout, run
+    from newton_sap.compare import session
+
+    def working(*arguments, **keywords):
+        raise AssertionError("the command began to work")
+
+    for module, name in ((run, "run_example"), (bench_command, "bench"), (rollout, "_Run"), (session, "_run")):
+        monkeypatch.setattr(module, name, working)
+    (tmp_path / "taken").write_text("")
+    code, text = invoke(*command, str(tmp_path / "taken" / "x"))
+    assert code == 2 and f"{command[-1]} " in text and "is not a folder" in text, text
+
+
+def test_usd_run_says_where_its_file_is(tmp_path, monkeypatch):
+    """The file of the usd viewer is Newton's own or the one that the example's arguments name, and the run ends with it."""
+    pytest.importorskip("pxr")
+    monkeypatch.chdir(tmp_path)
+    arguments = ("run", "basic_pendulum", "--solver", "featherstone", "--viewer", "usd", "--num-frames", "2")
+    for extra, name in (((), "output.usd"), (("--", "--output-path", "named.usd"), "named.usd")):
+        code, text = invoke(*arguments, *extra)
+        assert code == 0 and f"written: {name}" in text, text
+        assert (tmp_path / name).stat().st_size
+
+
+def test_demo_gives_solvers_what_compare_gives_them(monkeypatch):
+    """Solvers of the demonstration are built with the keywords, and find the contact capacity, of the comparison."""
+    from newton_sap import registry
+    from newton_sap.cli import rollout
+    from newton_sap.compare.contestants import capacity, mapped_options
+
+    class Built(Exception):
+        pass
+
+    def build(model, **keywords):
+        raise Built(keywords)
+
+    scene = scenes.quadruped()
+    run = rollout._Run(scene, registry.get_solver("sap")(scene.model), 1)
+    assert run.contacts.rigid_contact_max == capacity("quadruped")
+    monkeypatch.setattr(registry, "get_solver", lambda name: build)
+    for name in ("mujoco", "featherstone"):
+        with pytest.raises(Built) as built:
+            rollout.roll_out(name, name, frames=2)
+        assert built.value.args == (mapped_options(name, "quadruped"),) != ({},)
+
+
+def test_help_keeps_its_brackets_and_promises(monkeypatch):
+    """Units survive the markup of the help, bench and compare list their scenes, and demo names the file it writes."""
+    from newton_sap.bench import SCENES
+
+    monkeypatch.setenv("COLUMNS", "200")
+    texts = {command: " ".join(invoke(command, "--help")[1].split()) for command in ("bench", "compare", "demo")}
+    assert "Shortest measurement, in seconds." in texts["bench"] and "demo.png" in texts["demo"]
+    for command, known in (("bench", SCENES), ("compare", scenes.SCENES)):
+        assert f"Scenes: {', '.join(known)}." in texts[command]
 
 
 def test_run_applies_the_example_checks():
@@ -373,12 +465,14 @@ def test_picture_keeps_the_last_frame(tmp_path):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only X needs a display of its own")
-def test_picture_without_a_display_says_what_to_do(monkeypatch, tmp_path):
+@pytest.mark.parametrize("drawing", [("--picture", "frame.png"), ("--viewer", "gl")])
+def test_drawing_without_a_display_says_what_to_do(drawing, monkeypatch, tmp_path):
     """Without a display nothing is compiled or run, and the message names the way out."""
     pytest.importorskip("pyglet")
     monkeypatch.delenv("DISPLAY", raising=False)
-    code, text = invoke("run", "basic_pendulum", "--picture", str(tmp_path / "frame.png"))
-    assert code == 2 and "xvfb-run" in text
+    monkeypatch.chdir(tmp_path)
+    code, text = invoke("run", "basic_pendulum", *drawing)
+    assert code == 2 and drawing[0] in text and "xvfb-run" in text
 
 
 def test_gallery_pictures_have_their_commands():

@@ -17,7 +17,7 @@ from newton_sap.cli.app import app
 from newton_sap.compare import METRICS, SceneNotFoundError, SpecificationError, compare, parse_contestant
 from newton_sap.compare.measures import measure, mechanics
 from newton_sap.compare.plots import draw
-from newton_sap.compare.report import SAMPLES, trajectory
+from newton_sap.compare.report import SAMPLES, THEORY_LEGEND, prediction_cells, trajectory
 
 PLUGINS = """
 import newton.solvers
@@ -263,6 +263,22 @@ def test_plots_of_a_scene_with_contact(incline):
     assert all(plot.caption and plot.png.startswith(b"\x89PNG") for plot in plots)
 
 
+def test_solvers_may_be_a_string():
+    """One name is one solver, and several have commas, as on the command line."""
+    found = compare("sphere", "xpbd, sap/2", frames=2, reference=False, device="cpu")
+    assert found.settings.solvers == ("xpbd", "sap/2")
+    assert compare("sphere", "xpbd", frames=2, reference=False, device="cpu").settings.solvers == ("xpbd",)
+
+
+def test_predictions_say_what_they_do_not_cover():
+    """A solver that a formula does not hold for has another mark than one without a value, and a line says which is which."""
+    found = compare("box_on_incline", "sap,xpbd", frames=4, reference=False, device="cpu")
+    rows = {row[0]: row[-2:] for row in prediction_cells(found)[1]}
+    assert rows["pen. mm"][1] == rows["creep mm/s"][1] == "n/a"
+    assert rows["creep mm/s"][0] == "-", "four frames are too few to measure a creep"
+    assert THEORY_LEGEND in found.markdown() and THEORY_LEGEND in found.html()
+
+
 def test_trajectories_are_thinned_out(flight):
     """A long recording keeps its first and last frame and no more than the limit."""
     run = flight["sap"].recording
@@ -306,6 +322,12 @@ def test_errors_name_what_is_near():
         compare("sphere", ["sap"], options={"mujoco": {}})
     with pytest.raises(SpecificationError, match="at least one solver"):
         compare("sphere", [])
+    with pytest.raises(SpecificationError, match="3 names no solver"):
+        compare("sphere", [3])
+    with pytest.raises(SpecificationError, match="list of names or a string with commas, not 3"):
+        compare("sphere", 3)
+    with pytest.raises(SpecificationError, match="a name or a function that builds one, not 3"):
+        compare(3, ["sap"])
 
 
 @pytest.mark.parametrize(
@@ -319,6 +341,9 @@ def test_errors_name_what_is_near():
         (["sphere", "--option", "sap.contact_modl=sap"], "did you mean 'contact_model'"),
         (["sphere", "--num-frames", "0"], "num-frames"),
         (["sphere", "--device", "cuba:0"], "cannot be used"),
+        (["sphere", "--option", "sap.max_iterations=-1"], "max_iterations must be an integer >= 0"),
+        (["sphere", "--option", "sap/4.preset=nope", "--solvers", "sap/4"], "accepted: 'approx32'"),
+        (["sphere", "--option", "spa.preset=drake"], "did you mean 'sap'"),
     ],
 )
 def test_usage_errors(arguments, expected):

@@ -23,6 +23,13 @@ _PACKAGES = {"newton": "newton", "warp": "warp-lang", "mujoco": "mujoco", "mujoc
 COLUMNS = ("scene", "worlds", "solver", "mode", "ms/step", "quartiles", "collide", "steps/s", "iterations", "residual",
            "contacts", "pen mm", "slip mm/s", "F/W", "dE/E", "error mm", "KB/world", "verdict")  # fmt: skip
 
+LEGEND = (
+    "iterations: mean/95th percentile/largest. pen mm: deepest contact. F/W: contact force over weight, 1 at rest. dE/E: "
+    "change of energy where it is conserved. error mm: distance from SAP at a 16 times smaller step. -: not told, or does not "
+    "apply."
+)
+"""What the columns are whose heads are too short to say it."""
+
 
 def cells(row: Row) -> list[str]:
     """Return a row's text, one entry per column."""
@@ -82,7 +89,7 @@ def profile_cells(profile: dict) -> list[list[str]]:
 
 def markdown(outcome: Outcome, facts: dict) -> str:
     """Return the whole outcome as Markdown."""
-    parts = [_facts_line(facts), _table(COLUMNS, map(cells, outcome.rows))]
+    parts = [_facts_line(facts), _table(COLUMNS, map(cells, outcome.rows)), LEGEND]
     if outcome.ratios:
         parts.append(_table(RATIO_COLUMNS, map(ratio_cells, outcome.ratios)))
     for profile in outcome.profiles:

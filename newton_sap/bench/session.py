@@ -112,7 +112,9 @@ class Outcome:
 
 
 def make_run(scene: BenchScene, solver: str, options: dict[str, Any]):
-    """Build a solver by name on a scene."""
+    """Build a solver by name on a scene; engines outside of Warp take no options."""
+    if solver in NATIVE and options:
+        raise ValueError(f"{solver} takes no options, not {', '.join(options)}")
     if solver == "mujoco_c":
         from .native import MujocoRun
 

@@ -64,8 +64,8 @@ def run(
 
     Examples: newton-sap run basic_pendulum --test; newton-sap run basic_urdf --viewer gl --world-count 4
     """
-    from .drive import UsageError
     from .run import run_command
+    from .usage import UsageError
 
     try:
         code = run_command(
@@ -91,16 +91,19 @@ def run(
 
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option(help="Folder for the picture and the figures.")] = Path("newton-sap-demo"),
+    output: Annotated[Path, typer.Option(help="Folder for the picture, demo.png.")] = Path("newton-sap-demo"),
     num_frames: Annotated[int, typer.Option(min=2, help="Frames to simulate, 60 per second.")] = 120,
 ) -> None:
     """Stand one robot on the ground with SAP, Featherstone and MuJoCo, and compare what they do."""
     from .demo import demo_command
+    from .usage import UsageError
 
     try:
         code = demo_command(output, num_frames)
     except ImportError as error:
         raise usage_error(f"the demonstration needs {error.name}: pip install 'newton-sap[demo]'") from error
+    except UsageError as error:
+        raise usage_error(str(error)) from error
     raise typer.Exit(code)
 
 

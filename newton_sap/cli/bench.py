@@ -19,7 +19,7 @@ def bench(
     preset: Annotated[Optional[str], typer.Option(help="Preset of the solver, such as drake.")] = None,  # noqa: UP045
     option: Annotated[Optional[list[str]], typer.Option(help="Keyword of the solver, as name=value.")] = None,  # noqa: UP045
     repeats: Annotated[int, typer.Option(min=1, help="Measurements of each row.")] = 5,
-    seconds: Annotated[float, typer.Option(min=0.001, help="Shortest measurement [s].")] = 0.5,
+    seconds: Annotated[float, typer.Option(min=0.001, help="Shortest measurement, in seconds.")] = 0.5,
     profile: Annotated[bool, typer.Option("--profile", help="Show where a step's time goes.")] = False,
     accuracy: Annotated[bool, typer.Option(help="Compare a short run with SAP at a 16 times smaller step.")] = True,
     json_file: Annotated[Optional[Path], typer.Option("--json", help="Write everything as JSON.")] = None,  # noqa: UP045
@@ -27,11 +27,14 @@ def bench(
 ) -> None:
     """Time solvers on validated scenes, with accuracy beside every time; exit code 1 if a row failed.
 
+    Scenes: cartpole, sphere, box, boxes10, spheres32, gripper, ant, ant_active,
+    humanoid, humanoid_active, quadruped, quadruped_active.
+
     Examples: newton-sap bench ant humanoid --vs mujoco; newton-sap bench ant --worlds 128 --captured --profile
     """
     from .app import usage_error
     from .bench_command import bench_command
-    from .drive import UsageError
+    from .usage import UsageError
 
     try:
         code = bench_command(

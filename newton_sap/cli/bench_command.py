@@ -16,7 +16,7 @@ from ..bench import SCENES, Settings, bench, report
 from ..bench.session import NATIVE
 from ..bench.timing import Region
 from ..suggest import suggestion
-from .drive import UsageError, require_options, solver_options
+from .usage import UsageError, require_device, require_options, require_writable, solver_options
 
 _WIDTH = 190
 """Columns to print where the output is no terminal."""
@@ -59,10 +59,15 @@ def bench_command(
         profile=profile,
         accuracy=accuracy,
     )
+    require_device(device)
+    for flag, file in (("--json", json_file), ("--markdown", markdown_file)):
+        if file is not None:
+            require_writable(flag, file)
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_WIDTH)
     outcome = bench(settings, lambda rows, ratios, profiles: _show(console, rows, ratios, profiles))
+    console.print(report.LEGEND, markup=False)
     facts = report.facts(settings)
     if json_file is not None:
         report.write_json(json_file, outcome, facts)
@@ -102,11 +107,14 @@ def _scenes(names: list[str]) -> tuple[str, ...]:
 
 def _solver(name: str, options: Mapping[str, Any] | None = None) -> str:
     name = registry.normalise(name)
-    if name not in NATIVE:
-        try:
-            require_options(registry.get_solver(name), options or {})
-        except (registry.SolverNotFoundError, registry.SolverLoadError) as error:
-            raise UsageError(f"{error}; beside the registry: {', '.join(NATIVE)}") from error
+    if name in NATIVE:
+        if options:
+            raise UsageError(f"--solver {name} is stepped by its own library: leave out --preset and --option")
+        return name
+    try:
+        require_options(registry.get_solver(name), options or {})
+    except (registry.SolverNotFoundError, registry.SolverLoadError) as error:
+        raise UsageError(f"{error}; beside the registry: {', '.join(NATIVE)}") from error
     return name
 
 

@@ -21,12 +21,14 @@ def compare(
 ) -> None:
     """Run one scene under several solvers; exit code 1 if one gave no result or SAP's run was not healthy.
 
+    Scenes: box_on_incline, box_stack, free_body, gripper_cube, pendulum_cart, quadruped, sphere.
+
     Examples: newton-sap compare quadruped --output report; newton-sap compare free_body --solvers sap,featherstone/16
     """
     from ..compare import SceneNotFoundError, SpecificationError
     from ..registry import SolverNotFoundError
     from .app import usage_error
-    from .drive import UsageError
+    from .usage import UsageError
 
     try:
         code = compare_command(scene, solvers, output, num_frames, option or [], reference, device)
@@ -49,23 +51,26 @@ def compare_command(
     from rich.console import Console
 
     from ..compare import compare
-    from .drive import UsageError
+    from ..compare.report import FILES
+    from .usage import require_device, require_writable
 
+    wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)  # setup time is a row of the table
+    keywords = solver_keywords(options)
+    require_device(device)
     if output is not None:
         _require_matplotlib()
-        if output.exists() and not output.is_dir():
-            raise UsageError(f"--output {output}: not a folder")
-    wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)  # setup time is a row of the table
+        for name in FILES:
+            require_writable("--output", output / name)
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=160)
     with console.status("") as status:
         result = compare(
             scene,
-            [name for name in solvers.split(",") if name.strip()],
+            solvers,
             frames=num_frames,
             reference=reference,
-            options=solver_keywords(options),
+            options=keywords,
             device=device,
             progress=lambda label: status.update(f"{label} ..."),
         )
@@ -76,9 +81,14 @@ def compare_command(
 
 
 def solver_keywords(entries: list[str]) -> dict[str, dict[str, Any]]:
-    """Return keywords by solver from entries such as ``sap.contact_model=similar``."""
-    from ..registry import normalise
-    from .drive import UsageError, solver_options
+    """Return keywords by solver from entries such as ``sap.contact_model=similar``.
+
+    Raises:
+        UsageError: An entry of another form, or a keyword or value that the solver does not take; a broken solver is left to
+            the comparison, which has a row for it.
+    """
+    from ..registry import describe_solver, get_solver, normalise
+    from .usage import UsageError, require_options, solver_options
 
     found: dict[str, dict[str, Any]] = {}
     for entry in entries:
@@ -86,13 +96,17 @@ def solver_keywords(entries: list[str]) -> dict[str, dict[str, Any]]:
         if not dot or not solver or "=" in solver:
             raise UsageError(f"--option {entry!r}: write solver.name=value")
         found.setdefault(normalise(solver), {}).update(solver_options(None, [rest]))
+    for label, keywords in found.items():
+        name = label.partition("/")[0]
+        if describe_solver(name).status != "broken":
+            require_options(get_solver(name), keywords)
     return found
 
 
 def _require_matplotlib() -> None:
     from importlib.util import find_spec
 
-    from .drive import UsageError
+    from .usage import UsageError
 
     if find_spec("matplotlib") is None:
         raise UsageError(
@@ -102,7 +116,7 @@ def _require_matplotlib() -> None:
 
 def _show(console, result) -> None:
     """Print summary, metrics and theory."""
-    from ..compare.report import cells, prediction_cells, summary
+    from ..compare.report import THEORY_LEGEND, cells, prediction_cells, summary
 
     console.print(summary(result), markup=False)
     _print(console, *cells(result))
@@ -110,6 +124,7 @@ def _show(console, result) -> None:
     if rows:
         console.print("Theory and measurement", style="bold")
         _print(console, head, rows)
+        console.print(THEORY_LEGEND, markup=False)
 
 
 def _print(console, head: list[str], rows: list[list[str]]) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from .. import registry
+from ..compare.contestants import absence
 from .rollout import Trace, roll_out
+from .usage import require_writable
 
 _REFINE = 16
 """Divisor of the explicit solver's time step in its second column; with 8 it still jitters on this scene."""
@@ -25,40 +25,34 @@ def demo_command(output: Path, num_frames: int) -> int:
 
     from .plot import draw
 
+    picture = output / "demo.png"
+    require_writable("--output", picture)
     wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)  # compilation is a column of the table
     console = Console(highlight=False)
     traces, skipped = [], []
-    for label, name, refine, options in _contestants():
-        reason = _absent(name)
+    for label, name, refine in _contestants():
+        reason = absence(name)
         if reason:
             skipped.append(f"{label} skipped: {reason}")
             continue
         with console.status(f"{label} ..."):
-            traces.append(roll_out(label, registry.get_solver(name), frames=num_frames, refine=refine, options=options))
+            traces.append(roll_out(label, name, frames=num_frames, refine=refine))
     for line in skipped:
         console.print(line, markup=False, soft_wrap=True)
     if not traces:
         return 1
     console.print(f"A quadruped of {traces[0].weight:.1f} N drops 0.1 m and stands; {num_frames} frames at 60 Hz.")
     console.print(_table(traces))
-    path = draw(traces, output / "demo.png")
-    console.print(f"picture: {path}", markup=False, soft_wrap=True)
+    console.print(f"picture: {draw(traces, picture)}", markup=False, soft_wrap=True)
     return _verdict(console, traces)
 
 
 def _contestants():
-    yield "SAP", "sap", 1, {}
-    yield "MuJoCo", "mujoco", 1, {"use_mujoco_contacts": False}
-    yield "Featherstone", "featherstone", 1, {}
+    yield "SAP", "sap", 1
+    yield "MuJoCo", "mujoco", 1
+    yield "Featherstone", "featherstone", 1
     # the shortest name that leaves the table within 80 columns
-    yield f"Feath. /{_REFINE}", "featherstone", _REFINE, {}
-
-
-def _absent(name: str) -> str:
-    if name == "mujoco" and find_spec("mujoco_warp") is None:
-        return "mujoco-warp is not installed (pip install 'newton-sap[sim]')"
-    row = registry.describe_solver(name)
-    return row.reason if row.status == "broken" else ""
+    yield f"Feath. /{_REFINE}", "featherstone", _REFINE
 
 
 def _table(traces: list[Trace]) -> Table:

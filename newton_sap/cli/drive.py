@@ -5,7 +5,6 @@ The example runs exactly as ``python -m newton.examples`` would run it; only the
 
 from __future__ import annotations
 
-import ast
 import runpy
 import sys
 import time
@@ -22,13 +21,10 @@ from .. import registry
 from ..suggest import suggestion
 from ..swap import SwapLog, swapped_solvers
 from .live import LiveScalars, noting_contacts
+from .usage import UsageError, require_options
 
 ORIGINAL = "original"
 """Solver name that leaves an example as it is."""
-
-
-class UsageError(ValueError):
-    """The command cannot be carried out as given; the message says what to change."""
 
 
 @dataclass
@@ -104,28 +100,6 @@ def solver_class(name: str, options: Mapping[str, Any]) -> type | None:
         raise UsageError(str(error)) from error
     require_options(found, options)
     return found
-
-
-def require_options(solver: type, options: Mapping[str, Any]) -> None:
-    """Raise :class:`UsageError` if a solver does not take one of the options."""
-    try:
-        registry.check_options(solver, options)
-    except registry.UnknownOptionError as error:
-        raise UsageError(str(error)) from error
-
-
-def solver_options(preset: str | None, entries: list[str]) -> dict[str, Any]:
-    """Return the solver's keywords that a command line gives as a preset and as ``name=value`` entries."""
-    options: dict[str, Any] = {} if preset is None else {"preset": preset}
-    for entry in entries:
-        name, equals, value = entry.partition("=")
-        if not equals or not name.isidentifier():
-            raise UsageError(f"--option {entry!r}: write name=value")
-        try:
-            options[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            options[name] = value
-    return options
 
 
 def run_example(

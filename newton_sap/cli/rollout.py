@@ -10,7 +10,8 @@ import newton
 import numpy as np
 import warp as wp
 
-from .. import scenes
+from .. import registry, scenes
+from ..compare.contestants import capacity, mapped_options
 
 
 @dataclass
@@ -68,22 +69,20 @@ class Trace:
         return 1.0e3 * max(0.0, -float(np.min(self.settled(self.clearance))))
 
 
-def roll_out(
-    label: str, solver_class: type, *, frames: int, refine: int = 1, drop: float = 0.1, options: dict | None = None
-) -> Trace:
-    """Step the quadruped with one solver and return the trace.
+def roll_out(label: str, name: str, *, frames: int, refine: int = 1, drop: float = 0.1) -> Trace:
+    """Step the quadruped with one solver, given what ``newton-sap compare`` gives it, and return the trace.
 
     Args:
         label: Name in tables and pictures.
-        solver_class: Solver to build on the scene's model.
+        name: Registered name of the solver to build on the scene's model.
         frames: Frames to simulate, 60 per second.
         refine: Divide the scene's time step by this.
         drop: Height [m] the robot falls from.
-        options: Keywords of the solver beside the model.
     """
     scene = scenes.quadruped(drop=drop)
     begin = time.perf_counter()
-    run = _Run(scene, solver_class(scene.model, **(options or {})), refine)
+    solver = registry.get_solver(name)(scene.model, **mapped_options(name, scene.name))
+    run = _Run(scene, solver, refine)
     run.warm_up()
     trace = Trace(label, run.dt, run.steps, scene.frame_dt, scene.weight(), run.force_source)
     trace.compile_s = time.perf_counter() - begin
@@ -113,7 +112,7 @@ class _Run:
         self.dt, self.steps = scene.dt / refine, scene.substeps * refine
         self.state, self.next = scene.state(), scene.model.state()
         self.control = scene.model.control()
-        self.pipeline = newton.CollisionPipeline(scene.model)
+        self.pipeline = newton.CollisionPipeline(scene.model, rigid_contact_max=capacity(scene.name))
         self.contacts = self.pipeline.contacts()
         kind = solver.ObservableKind.CONTACT_F
         self.observables = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import ArgumentParser
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -13,7 +14,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from .drive import RunResult, UsageError, example_module, run_example, solver_class, solver_options
+from .drive import RunResult, example_module, run_example, solver_class
+from .usage import UsageError, require_device, require_writable, solver_options
 
 VIEWERS = {
     "null": None,
@@ -58,39 +60,43 @@ def run_command(
     extra: list[str],
 ) -> int:
     """Run the example, print the report and return the exit code."""
+    import warp as wp
+
+    wp.config.log_level = wp.config.log_level if verbose else max(wp.config.log_level, wp.LOG_WARNING)
     if viewer not in VIEWERS:
         raise UsageError(f"viewer {viewer!r} is unknown (accepted: {', '.join(VIEWERS)})")
     _require_viewer(viewer)
     if picture is not None:
-        _require_display()
+        _require_display("--picture", "pyglet", "matplotlib")
         viewer, extra = "gl", ["--headless", *extra]
+    elif viewer == "gl":
+        _require_display("--viewer gl")
     options = solver_options(preset, option)
-    _check_names(name, solver, options)
+    example_module(name)
+    solver_class(solver, options)
+    require_device(device)
+    drawing = _usd_file(extra) if viewer == "usd" else picture
+    for flag, file in (("--output", output), ("--picture" if picture else "--output-path", drawing)):
+        if file is not None:
+            require_writable(flag, file)
     endless = viewer in WATCHED and picture is None and not test
     frames = num_frames or (None if endless else 100)
-    arguments = ["--viewer", viewer] + ([] if frames is None else ["--num-frames", str(frames)])
-    arguments += [] if world_count is None else ["--world-count", str(world_count)]
-    arguments += [] if device is None else ["--device", device]
-    arguments += ["--test"] if test else []
-    arguments += [] if verbose else ["--quiet"]
+    given = {"--viewer": viewer, "--num-frames": frames, "--world-count": world_count, "--device": device}
+    arguments = [text for flag, value in given.items() if value is not None for text in (flag, str(value))]
+    arguments += ["--test"] * test + ["--quiet"] * (not verbose) + extra
     console = Console(highlight=False)
     with _progress(console, name, frames) as on_frame:
         result = run_example(
-            name,
-            solver,
-            arguments + extra,
-            options=options,
-            eager=eager,
-            frames=frames,
-            on_frame=on_frame,
-            picture=picture,
+            name, solver, arguments, options=options, eager=eager, frames=frames, on_frame=on_frame, picture=picture
         )
-    instead = f" in place of {result.instead_of}" if result.instead_of else ""
-    console.print(f"{result.example}: {result.solver}{instead} on {result.device}", markup=False, soft_wrap=True)
-    console.print(_table(result))
-    _print_verdict(console, result, verbose)
+    _print_outcome(console, result, verbose)
     if output is not None:
-        _write(output, result, arguments + extra, options)
+        _write(output, result, arguments, options)
+    # a viewer writes when it closes, which an example that was broken off does not come to
+    finished = result.verdict in ("passed", "not tested")
+    for file in (output, drawing if finished else None):
+        if file is not None:
+            console.print(f"written: {file}", markup=False, soft_wrap=True)
     return 0 if result.ok else 1
 
 
@@ -101,32 +107,27 @@ def _require_viewer(viewer: str) -> None:
         raise UsageError(f"--viewer {viewer} needs {module}: pip install {package!r}")
 
 
-def _require_display() -> None:
-    """Refuse a picture where OpenGL has nothing to draw on, or where what draws it is missing."""
-    for module in ("pyglet", "matplotlib"):
+def _require_display(option: str, *modules: str) -> None:
+    """Refuse what draws with OpenGL where a module is missing or there is nothing to draw on."""
+    for module in modules:
         if find_spec(module) is None:
-            raise UsageError(f"--picture needs {module}: pip install 'newton-sap[viewer]'")
+            raise UsageError(f"{option} needs {module}: pip install 'newton-sap[viewer]'")
     from pyglet.display import get_display
 
     try:
         get_display()
     except Exception as error:  # pyglet names the failure differently on every platform
-        message = f"--picture draws with OpenGL, which needs a display ({error}); without one, run it under xvfb-run -a"
+        message = f"{option} draws with OpenGL, which needs a display ({error}); without one, run it under xvfb-run -a"
         raise UsageError(message) from error
 
 
-def _check_names(name: str, solver: str, options: dict) -> None:
-    """Refuse a wrong name, preset or option before anything is compiled."""
-    from ..config import resolve_options
+def _usd_file(extra: list[str]) -> Path:
+    """Return the file of ``--viewer usd``: Newton's own, or what the example's arguments name."""
+    import newton.examples
 
-    example_module(name)
-    solver_class(solver, options)
-    if solver == "sap":
-        keywords = {key: value for key, value in options.items() if key != "preset"}
-        try:
-            resolve_options(options.get("preset"), keywords)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
+    parser = ArgumentParser(add_help=False)
+    parser.add_argument("--output-path", default=newton.examples.create_parser().get_default("output_path"))
+    return Path(parser.parse_known_args(extra)[0].output_path)
 
 
 @contextmanager
@@ -161,7 +162,11 @@ def _table(result: RunResult) -> Table:
     return table
 
 
-def _print_verdict(console: Console, result: RunResult, verbose: bool) -> None:
+def _print_outcome(console: Console, result: RunResult, verbose: bool) -> None:
+    """Print what ran, the table of its figures, notes and the verdict."""
+    instead = f" in place of {result.instead_of}" if result.instead_of else ""
+    console.print(f"{result.example}: {result.solver}{instead} on {result.device}", markup=False, soft_wrap=True)
+    console.print(_table(result))
     for note in result.notes:
         console.print(f"note: {note}", markup=False, soft_wrap=True)
     style = {"passed": "bold green", "not tested": ""}.get(result.verdict, "bold red")

@@ -49,8 +49,10 @@ def parse_contestant(text: str, options: dict[str, dict[str, Any]] | None = None
         options: Keywords by label or by name of a solver.
 
     Raises:
-        SpecificationError: The divisor is no positive integer, or there is no name.
+        SpecificationError: The divisor is no positive integer, or there is no name, or no string at all.
     """
+    if not isinstance(text, str):
+        raise SpecificationError(f"{text!r} names no solver: write it as in 'sap' or 'featherstone/16'")
     name, slash, divisor = text.strip().partition("/")
     name = registry.normalise(name)
     if not name:

@@ -6,7 +6,7 @@ from base64 import b64encode
 from html import escape
 from typing import TYPE_CHECKING
 
-from .report import applicable, cells, parameter_cells, prediction_cells, provenance, summary
+from .report import THEORY_LEGEND, applicable, cells, parameter_cells, prediction_cells, provenance, summary
 from .theory import SUBJECTS, Subject
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _theory(comparison: Comparison) -> str:
     notes = SUBJECTS.get(comparison.scene.name, Subject()).notes
     text = "\n".join(f"<p>{escape(note)}</p>" for note in notes)
     head, rows = prediction_cells(comparison)
-    return text + ("\n" + _table(head, rows) if rows else "")
+    return text + (f"\n{_table(head, rows)}\n<p>{escape(THEORY_LEGEND)}</p>" if rows else "")
 
 
 def _figure(plot: Plot) -> str:

@@ -20,6 +20,12 @@ SCHEMA = 1
 """Version of the JSON layout."""
 SAMPLES = 121
 """Most frames of a trajectory in the JSON."""
+FILES = ("compare.json", "compare.md", "compare.html")
+"""What :func:`write` leaves in its folder."""
+NOT_COVERED = "n/a"
+"""Cell of a solver that a prediction does not speak of."""
+THEORY_LEGEND = f"{NOT_COVERED}: the formula does not hold for this solver; -: it holds, and the run gave no value."
+"""What the table of predictions has in place of numbers."""
 
 
 def facts(settings: Settings) -> dict[str, Any]:
@@ -64,7 +70,7 @@ def prediction_cells(comparison: Comparison) -> tuple[list[str], list[list[str]]
         found = []
         for row in comparison.outcomes:
             holds = not prediction.labels or row.label in prediction.labels
-            found.append(number(row.metrics.get(prediction.metric)) if holds else "")
+            found.append(number(row.metrics.get(prediction.metric)) if holds else NOT_COVERED)
         rows.append([titles[prediction.metric], prediction.formula, number(prediction.value), *found])
     return ["quantity", "theory", "predicted", *(row.label for row in comparison.outcomes)], rows
 
@@ -95,7 +101,7 @@ def markdown(comparison: Comparison) -> str:
     parts += [summary(comparison), _table(*cells(comparison))]
     head, rows = prediction_cells(comparison)
     if rows:
-        parts += ["## Theory and measurement", _table(head, rows)]
+        parts += ["## Theory and measurement", _table(head, rows), THEORY_LEGEND]
     parts += ["## What each solver was given", _table(*parameter_cells(comparison))]
     parts += ["## Columns", "\n".join(f"- **{m.title}**: {m.meaning}" for m in applicable(comparison))]
     return "\n\n".join([*parts, provenance(comparison)]) + "\n"
@@ -168,13 +174,8 @@ def _plain(values: np.ndarray) -> list:
 def write(comparison: Comparison, folder: Path) -> list[Path]:
     """Write JSON, Markdown and the HTML report into a folder and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {
-        "compare.json": json.dumps(as_dict(comparison), indent=1, allow_nan=False) + "\n",
-        "compare.md": comparison.markdown(),
-        "compare.html": comparison.html(),
-    }
-    paths = []
-    for name, text in texts.items():
-        paths.append(folder / name)
-        paths[-1].write_text(text, encoding="utf-8")
+    record = json.dumps(as_dict(comparison), indent=1, allow_nan=False) + "\n"
+    paths = [folder / name for name in FILES]
+    for path, text in zip(paths, (record, comparison.markdown(), comparison.html()), strict=True):
+        path.write_text(text, encoding="utf-8")
     return paths

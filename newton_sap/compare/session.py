@@ -126,7 +126,7 @@ class Comparison:
 
 def compare(
     scene: str | Callable[[], scenes.Scene],
-    solvers: Sequence[str] = ("sap", "mujoco", "featherstone", "xpbd"),
+    solvers: str | Sequence[str] = ("sap", "mujoco", "featherstone", "xpbd"),
     *,
     frames: int | None = None,
     reference: bool = True,
@@ -139,7 +139,7 @@ def compare(
     Args:
         scene: Name of a scene of :data:`newton_sap.scenes.SCENES`, or a function that builds one; it is called once per
             solver, so that none sees what another did to the model.
-        solvers: Names in the registry; ``"featherstone/16"`` divides the scene's time step by 16.
+        solvers: Names in the registry, as a list or with commas; ``"featherstone/16"`` divides the time step by 16.
         frames: Frames to simulate; None for as many as the scene needs.
         reference: Also run SAP with a 16 times smaller step, and give every solver's distance from it.
         options: Keywords of solvers beside the model, by name or label.
@@ -149,15 +149,15 @@ def compare(
     Raises:
         SceneNotFoundError: No such scene; the message holds the nearest and all names.
         newton_sap.registry.SolverNotFoundError: No such solver.
-        SpecificationError: A contestant written wrongly or named twice, a device that is not there, or fewer than
-            one frame.
+        SpecificationError: A contestant written wrongly or named twice, a device that is not there, fewer than one frame,
+            or a scene that is neither a name nor a function.
     """
     import warp as wp
 
     from .report import facts
 
     given = dict(options or {})
-    contestants = [_known(parse_contestant(text, given)) for text in solvers]
+    contestants = [_known(parse_contestant(text, given)) for text in _names(solvers)]
     labels = tuple(contestant.label for contestant in contestants)
     _check(labels, given, frames)
     build = _builder(scene)
@@ -194,6 +194,16 @@ def _conclude(settings, shown, outcomes: list[Outcome], fine: Outcome | None, kn
     return Comparison(settings, shown, outcomes, fine, predictions(shown, ran), known)
 
 
+def _names(solvers: str | Sequence[str]) -> list[str]:
+    """Return the names one by one; a string has them with commas."""
+    if isinstance(solvers, str):
+        return [name for name in solvers.split(",") if name.strip()]
+    try:
+        return list(solvers)
+    except TypeError as error:
+        raise SpecificationError(f"solvers are a list of names or a string with commas, not {solvers!r}") from error
+
+
 def _check(labels: tuple[str, ...], options: dict, frames: int | None) -> None:
     if not labels:
         raise SpecificationError("name at least one solver")
@@ -219,6 +229,8 @@ def _device(name: str | None):
 def _builder(scene: str | Callable[[], scenes.Scene]) -> Callable[[], scenes.Scene]:
     if callable(scene):
         return scene
+    if not isinstance(scene, str):
+        raise SpecificationError(f"a scene is a name or a function that builds one, not {scene!r}")
     name = registry.normalise(scene)
     if name not in scenes.SCENES:
         hint = suggestion(name, scenes.SCENES)
