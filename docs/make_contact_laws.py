@@ -478,6 +478,8 @@ def plot_stiffness(plt) -> None:
         # The friction of an object that slips at 0.9 times the least force, over what Coulomb's law gives.
         axes[0].semilogx(stiffnesses, (1.0 - 0.1 * slip["drop"]) / 0.9, style, label=f"{law}, {label}")
         axes[1].semilogx(stiffnesses, impact["e_high"], style, label=f"{law}, {label}")
+    late = measure_grasp([Material(k, d=5.0) for k in stiffnesses], MAIN_STEP, [], friction_bound="start")
+    axes[0].semilogx(stiffnesses, (1.0 - 0.1 * late["drop"]) / 0.9, "x--", label='lagged, "start", d = 5 s/m')
     axes[0].set(
         xlabel="stiffness [N/m]", ylabel="friction / Coulomb's", title="Slipping in a grasp (1.1 N per contact)"
     )
@@ -489,12 +491,13 @@ def plot_stiffness(plt) -> None:
 def plot_tolerances(plt, found: dict[str, list[dict]]) -> None:
     """Creep and iterations over the stiction tolerance."""
     figure, axes = plt.subplots(1, 2, figsize=(10.0, 4.0), layout="constrained")
+    colours, styles = {"lagged": "C1", "similar": "C2"}, {"lagged": "o-", "similar": "^:"}  # colours of plot_stiffness
+    hollow = {"markerfacecolor": "none", "markersize": 11}
     for law, rows in found.items():
-        axes[0].loglog(TOLERANCES, [r["creep"] for r in rows], {"lagged": "o-", "similar": "^:"}[law], label=law)
-        axes[1].semilogx(
-            TOLERANCES, [r["it_mean"] for r in rows], {"lagged": "o-", "similar": "^:"}[law], label=f"{law}, mean"
-        )
-        axes[1].semilogx(TOLERANCES, [r["it_max"] for r in rows], "s--", label=f"{law}, most")
+        colour, style = {"color": colours[law]}, styles[law]
+        axes[0].loglog(TOLERANCES, [r["creep"] for r in rows], style, label=law, **colour)
+        axes[1].semilogx(TOLERANCES, [r["it_mean"] for r in rows], style, label=f"{law}, mean", **colour)
+        axes[1].semilogx(TOLERANCES, [r["it_max"] for r in rows], style, label=f"{law}, most", **colour, **hollow)
     axes[0].set(xlabel="stiction tolerance [m/s]", ylabel="creep on a slope [um/s]", title="Creep of a sticking box")
     axes[1].set(xlabel="stiction tolerance [m/s]", ylabel="iterations per step", title="and its price")
     axes[0].legend(fontsize=8)
