@@ -1,6 +1,7 @@
-"""Measures the contact laws side by side and makes the table and the pictures of ``contact_laws.md``.
+"""Measures the contact laws side by side and makes the tables and the pictures of ``contact_laws.md``.
 
-    python docs/make_contact_laws.py            # prints Markdown, writes docs/img/contact_laws_*.png
+    python docs/make_contact_laws.py            # prints the tables by time step, of which the page shows the main rows,
+                                                # writes its smaller tables and docs/img/contact_laws_*.png
     python docs/make_contact_laws.py --quick    # one time step only, no pictures
     python docs/make_contact_laws.py --pictures # no tables
 
@@ -20,6 +21,7 @@ from pathlib import Path
 import newton
 import numpy as np
 import warp as wp
+from make_tuning import fill, table
 
 from newton_sap import SolverSAP
 
@@ -50,6 +52,7 @@ TILT = {"creep": 0.3, "roll": 0.25}
 PHASES = tuple(i / 8.0 for i in range(8))
 """Where in a step an impact happens, as a fraction of the step."""
 IMAGES = Path(__file__).parent / "img"
+PAGE = Path(__file__).parent / "contact_laws.md"
 
 
 @dataclass(frozen=True)
@@ -411,24 +414,20 @@ def tolerance_rows() -> dict[str, list[dict]]:
     }
 
 
-def print_tolerances(found: dict[str, list[dict]]) -> None:
-    """Print the sweep of stiction tolerances."""
-    print("\n### Stiction tolerance (k = 1e6, d = 50, dt = 1/240 s)\n")
-    print("| law | tolerance [m/s] | creep [um/s] | hold [um/s] | stop | roll | iterations | failed |")
-    print("|" + "---|" * 8)
-    for law, rows in found.items():
-        for vs, r in zip(TOLERANCES, rows, strict=True):
-            print(
-                f"| {law} | {vs:.0e} | {r['creep']:.3g} | {r['hold']:.3g} | {r['stop']:.3f} | {r['roll']:.3f} "
-                f"| {r['it_mean']:.1f} / {r['it_max']:.0f} | {r['failed']:.0f} |"
-            )
+def write_tolerances(found: dict[str, list[dict]]) -> None:
+    """Write the sweep of stiction tolerances."""
+    rows = []
+    for law, measured in found.items():
+        for vs, r in zip(TOLERANCES, measured, strict=True):
+            speeds = [f"{r['creep']:.3g}", f"{r['hold']:.3g}", f"{r['stop']:.3f}", f"{r['roll']:.3f}"]
+            rows.append([law, f"{vs:.0e}", *speeds, f"{r['it_mean']:.1f} / {r['it_max']:.0f}", f"{r['failed']:.0f}"])
+    head = ["law", "tolerance [m/s]", "creep [um/s]", "hold [um/s]", "stop", "roll", "iterations", "failed"]
+    fill(PAGE, "stiction", table(head, rows))
 
 
-def print_tipping() -> None:
-    """Print how far a cube tilts that is thrown at 2 m/s on a floor with mu = 0.7, on which it ought to stay flat."""
-    print(
-        "\n### A thrown cube, k = 1e5, tau = 1 ms, d = 50\n\n| dt [s] | law | path | largest tilt [deg] |\n|---|---|---|---|"
-    )
+def write_tipping() -> None:
+    """Write how far a cube tilts that is thrown at 2 m/s on a floor with mu = 0.7, on which it ought to stay flat."""
+    rows = []
     for dt in STEPS:
         for law in ("sap", "lagged", "similar"):
             rig = build("tip", [Material(1.0e5, tau=1.0e-3)], dt, contact_model=law).run(0.2)
@@ -436,9 +435,9 @@ def print_tipping() -> None:
             rig.set_velocity([2.0, 0.0, 0.0, 0.0, 0.0, 0.0])
             rig.run(1.2, lambda rig=rig, tilts=tilts: tilts.append(math.hypot(*rig.poses()[0, 0, 3:5])))
             path = (rig.poses()[0, 0, 0] - start[0]) / (2.0 / (SHAPE_MU["tip"] * G))
-            print(
-                f"| 1/{1.0 / dt:.0f} | {law} | {path:.3f} | {math.degrees(2.0 * math.asin(min(1.0, max(tilts)))):.1f} |"
-            )
+            tilt = math.degrees(2.0 * math.asin(min(1.0, max(tilts))))
+            rows.append([f"1/{1.0 / dt:.0f}", law, f"{path:.3f}", f"{tilt:.1f}"])
+    fill(PAGE, "tipping", table(["dt [s]", "law", "path over `v^2 / (2 mu g)`", "largest tilt [deg]"], rows))
 
 
 def plot_slide(plt) -> None:
@@ -478,6 +477,8 @@ def plot_stiffness(plt) -> None:
         # The friction of an object that slips at 0.9 times the least force, over what Coulomb's law gives.
         axes[0].semilogx(stiffnesses, (1.0 - 0.1 * slip["drop"]) / 0.9, style, label=f"{law}, {label}")
         axes[1].semilogx(stiffnesses, impact["e_high"], style, label=f"{law}, {label}")
+    late = measure_grasp([Material(k, d=5.0) for k in stiffnesses], MAIN_STEP, [], friction_bound="start")
+    axes[0].semilogx(stiffnesses, (1.0 - 0.1 * late["drop"]) / 0.9, "x--", label='lagged, "start", d = 5 s/m')
     axes[0].set(
         xlabel="stiffness [N/m]", ylabel="friction / Coulomb's", title="Slipping in a grasp (1.1 N per contact)"
     )
@@ -489,12 +490,13 @@ def plot_stiffness(plt) -> None:
 def plot_tolerances(plt, found: dict[str, list[dict]]) -> None:
     """Creep and iterations over the stiction tolerance."""
     figure, axes = plt.subplots(1, 2, figsize=(10.0, 4.0), layout="constrained")
+    colours, styles = {"lagged": "C1", "similar": "C2"}, {"lagged": "o-", "similar": "^:"}  # colours of plot_stiffness
+    hollow = {"markerfacecolor": "none", "markersize": 11}
     for law, rows in found.items():
-        axes[0].loglog(TOLERANCES, [r["creep"] for r in rows], {"lagged": "o-", "similar": "^:"}[law], label=law)
-        axes[1].semilogx(
-            TOLERANCES, [r["it_mean"] for r in rows], {"lagged": "o-", "similar": "^:"}[law], label=f"{law}, mean"
-        )
-        axes[1].semilogx(TOLERANCES, [r["it_max"] for r in rows], "s--", label=f"{law}, most")
+        colour, style = {"color": colours[law]}, styles[law]
+        axes[0].loglog(TOLERANCES, [r["creep"] for r in rows], style, label=law, **colour)
+        axes[1].semilogx(TOLERANCES, [r["it_mean"] for r in rows], style, label=f"{law}, mean", **colour)
+        axes[1].semilogx(TOLERANCES, [r["it_max"] for r in rows], style, label=f"{law}, most", **colour, **hollow)
     axes[0].set(xlabel="stiction tolerance [m/s]", ylabel="creep on a slope [um/s]", title="Creep of a sticking box")
     axes[1].set(xlabel="stiction tolerance [m/s]", ylabel="iterations per step", title="and its price")
     axes[0].legend(fontsize=8)
@@ -517,8 +519,8 @@ def main() -> None:
             return
     found = tolerance_rows()
     if not chosen.pictures:
-        print_tolerances(found)
-        print_tipping()
+        write_tolerances(found)
+        write_tipping()
     import matplotlib
 
     matplotlib.use("Agg")

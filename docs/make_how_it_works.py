@@ -1,4 +1,4 @@
-"""Draws the pictures of ``guides/how_sap_works.md``.
+"""Draws the pictures of ``guides/how_sap_works.md`` and writes what they show into the page, between its markers.
 
     python docs/make_how_it_works.py
 
@@ -13,13 +13,17 @@ from pathlib import Path
 
 import newton
 import numpy as np
+import warp as wp
+from make_tuning import fill, table
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from newton_sap import SAPOptions, SolverSAP, scenes
 from newton_sap.reference_convex import Contact, ConvexProblem, HuntCrossley, minimize
 
 IMAGES = Path(__file__).parent / "img"
+PAGE = Path(__file__).parent / "guides" / "how_sap_works.md"
 BLUE, RED, YELLOW, GREEN, GREY = "#0b6e99", "#d1495b", "#edae49", "#2e933c", "#7a7a7a"
 
 DT = 1.0e-2
@@ -76,7 +80,8 @@ def draw_one_step() -> None:
     _contours(left, problem, path, best)
     _cut(right, problem, best)
     figure.savefig(IMAGES / "how_sap_works.png", dpi=110)
-    print(f"one contact: {len(path) - 1} iterations, v = {np.round(best[[0, 2]], 4)} m/s")
+    rows = [[i, f"{v[0]:+.4f}", f"{v[2]:+.4f}"] for i, v in enumerate(path)]
+    fill(PAGE, "path", table(["iteration", "sliding speed [m/s]", "upward speed [m/s]"], rows))
 
 
 def _contours(axes, problem: ConvexProblem, path: np.ndarray, best: np.ndarray) -> None:
@@ -146,26 +151,39 @@ def draw_convergence() -> None:
     figure = Figure(figsize=(6.4, 3.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
+    rows = []
     cases = (
-        ("quadruped lands", scenes.quadruped(drop=0.3), 15, BLUE),
+        ("quadruped lands from 0.3 m", scenes.quadruped(drop=0.3), 15, BLUE),
         ("gripper closes on a cube", scenes.gripper_cube(), 22, RED),
         ("tower of ten cubes settles", scenes.box_stack(), 1, GREEN),
     )
     for label, scene, frames, colour in cases:
         values = residuals(scene, frames)
-        print(f"{label}: {[f'{v:.1e}' for v in values]}")
+        rows.append([label, ", ".join(short(value) for value in values)])
         axes.semilogy(range(len(values)), np.maximum(values, 1.0e-17), "o-", color=colour, label=label, markersize=4)
     axes.axhline(SAPOptions().optimality_rel, color=GREY, linestyle="--", linewidth=1.0)
-    axes.text(4.0, 1.4 * SAPOptions().optimality_rel, "optimality_rel", color=GREY, fontsize=8)
+    note = {"xytext": (0, 3), "textcoords": "offset points", "ha": "right", "color": GREY, "fontsize": 8}
+    axes.annotate("optimality_rel", (1.0, SAPOptions().optimality_rel), xycoords=("axes fraction", "data"), **note)
     axes.set(xlabel="Newton iteration", ylabel="residual / scale")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(frameon=False, fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(IMAGES / "how_sap_converges.png", dpi=110)
+    fill(PAGE, "convergence", table(["step", "residual over scale after 0, 1, 2... iterations"], rows))
+
+
+def short(value: float) -> str:
+    """Return two digits above a hundredth, else one, as 6e-9 rather than 6e-09."""
+    if value >= 0.01:
+        return f"{value:.2g}"
+    mantissa, exponent = f"{value:.0e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
 
 
 def main() -> None:
-    """Draw both pictures."""
+    """Draw both pictures and write the tables beside them."""
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    wp.config.log_level = wp.LOG_WARNING
     draw_one_step()
     draw_convergence()
 

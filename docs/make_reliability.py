@@ -165,7 +165,7 @@ LOADS = (1e3, 1e5, 1e7)
 
 SHOWN = 20
 
-BINS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 5), (6, 8), (9, 12), (13, 20), (21, 40), (41, 100))
+BINS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 5), (6, 8), (9, 12), (13, 20), (21, 40), (41, 100), (101, 200))
 
 
 def load_table(tallies):
@@ -191,6 +191,9 @@ def convergence_text(tallies, seconds):
         "| iterations | " + " | ".join(f'`"{law}"`' for law in tallies) + " |",
         "|---|" + "---|" * len(tallies),
     ]
+    for law, tally in tallies.items():
+        shown = sum(n for k, n in tally.iterations.items() if any(low <= k <= high for low, high in BINS))
+        assert shown == tally.problems, f"{law}: {tally.problems - shown} problems are in no row of the table"
     for low, high in BINS:
         counts = [sum(n for k, n in t.iterations.items() if low <= k <= high) for t in tallies.values()]
         lines.append(f"| {low if low == high else f'{low} to {high}'} | " + " | ".join(map(str, counts)) + " |")

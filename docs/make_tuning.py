@@ -340,9 +340,19 @@ def timed(run: Run, replay) -> float:
     return time.perf_counter() - began
 
 
-TABLES = {
-    f.__name__: f for f in (depth, settling, creep, friction, rolling, drives, explicit, mass_ratio, tunnelling, cost)
-}
+def tolerances() -> str:
+    """What tighter tolerances ask of the quadrupeds of :func:`cost`."""
+    rows = []
+    for tolerance in (1.0e-6, 1.0e-9, 1.0e-12, 1.0e-14):
+        scene = scenes.quadruped(drop=0.3, world_count=64)
+        run = Run(scene.model, scene.dt, optimality_rel=tolerance).go(LANDING * scene.dt)
+        report = run.solver.report()
+        rows.append([scientific(tolerance), report.iterations_max.max(), int(report.unconverged_steps.sum())])
+    return table(["`optimality_rel`", "most iterations", "unconverged"], rows)
+
+
+PARTS = (depth, settling, creep, friction, rolling, drives, explicit, mass_ratio, tunnelling, tolerances, cost)
+TABLES = {part.__name__: part for part in PARTS}
 
 
 def write_tables(page: Path, tables: dict) -> None:
@@ -353,14 +363,18 @@ def write_tables(page: Path, tables: dict) -> None:
     if unknown := [name for name in names if name not in tables]:
         parser.error(f"no table {', '.join(unknown)}")
     wp.config.log_level = wp.LOG_WARNING
-    text = page.read_text(encoding="utf-8")
     for name in names:
-        found = tables[name]()
-        print(f"{name}\n{found}\n")
-        pattern = rf"(<!-- measured: {name} -->\n).*?(<!-- end -->)"
-        text, count = re.subn(pattern, lambda m, t=found: f"{m[1]}\n{t}\n\n{m[2]}", text, flags=re.DOTALL)
-        if count != 1:
-            raise SystemExit(f"{page.name} has {count} places for the table {name!r}")
+        fill(page, name, tables[name]())
+
+
+def fill(page: Path, name: str, found: str) -> None:
+    """Print a text and write it into a page, between the markers of that name."""
+    print(f"{name}\n{found}\n", flush=True)
+    pattern = rf"(<!-- measured: {name} -->\n).*?(<!-- end -->)"
+    text = page.read_text(encoding="utf-8")
+    text, count = re.subn(pattern, lambda m: f"{m[1]}\n{found}\n\n{m[2]}", text, flags=re.DOTALL)
+    if count != 1:
+        raise SystemExit(f"{page.name} has {count} places for {name!r}")
     page.write_text(text, encoding="utf-8")
 
 

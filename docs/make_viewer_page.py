@@ -117,7 +117,8 @@ def store(png: bytes) -> None:
 def main() -> None:
     """Run the example, open its page, and store what it shows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--wait", type=float, default=30.0, help="seconds to simulate before the picture is taken")
+    about = "seconds to simulate before the picture is taken; later the force settles, and its labels have more digits than fit"
+    parser.add_argument("--wait", type=float, default=5.0, help=about)
     wait = parser.parse_args().wait
     program = browser()
     with tempfile.TemporaryDirectory() as profile, running([sys.executable, "-m", "newton_sap.cli", *COMMAND]):

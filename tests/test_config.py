@@ -4,6 +4,8 @@ import ast
 import dataclasses
 import inspect
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -167,11 +169,22 @@ def test_solver_spells_every_option_out():
     assert not any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
+PAGE = Path(__file__).parents[1] / "docs" / "options.md"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_options_page_says_what_a_preset_sets(preset):
+    """The row of a preset lists what it changes of the defaults, and nothing else."""
+    rows = dict(re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    text = rows[preset].replace("the same", rows["approx64"])  # the row before it
+    listed = re.findall(r"`(\w+)=([^`]+)`", text)
+    changed = {name: value for name, value in PRESETS[preset].items() if value != getattr(SAPOptions(), name)}
+    assert {name: ast.literal_eval(value) for name, value in listed} == changed
+
+
 def test_options_page_lists_every_option():
     """The reference page has a row for each option and each preset."""
-    from pathlib import Path
-
-    page = (Path(__file__).parents[1] / "docs" / "options.md").read_text()
+    page = PAGE.read_text(encoding="utf-8")
     for name in [field.name for field in dataclasses.fields(SAPOptions)] + list(PRESETS):
         assert f"`{name}`" in page, name
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from .rollout import Trace
 
-_COLOURS = ("#0b6e99", "#d1495b", "#b8b8b8", "#7a7a7a", "#edae49")
+_COLOURS = ("#0b6e99", "#d1495b", "#edae49", "#6a4c93", "#2e933c")
 _WIDTHS = (3.0, 1.6, 1.2, 1.2, 1.2)
 
 

@@ -124,7 +124,9 @@ def _error(comparison: Comparison, rows: list[Outcome]) -> Plot:
         curves = [distance(row.recording, comparison.reference.recording), exact[row.label]][: len(axes)]
         for one, errors in zip(axes, curves, strict=True):
             frames = len(errors)  # the common start is left out: it has no place on a logarithmic scale
-            one.plot(row.recording.time[1:frames], np.maximum(1e3 * errors[1:], _FLOOR_MM), **style)
+            shown = np.maximum(1e3 * errors[1:], _FLOOR_MM)
+            point = {"marker": "o"} if len(shown) == 1 else {}  # a run of one frame has no line
+            one.plot(row.recording.time[1:frames], shown, **style, **point)
     labels = ("from the reference [mm]", "from the exact motion [mm]")
     for one, label in zip(axes, labels, strict=False):
         one.set_yscale("log")
