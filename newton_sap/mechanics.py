@@ -44,6 +44,8 @@ def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:
     own_spin = _spin_momentum(model, links, at.rotation.numpy().reshape(-1, 4), spin) * moved[:, None]
     kinetic = 0.5 * (_dot(momentum, twist[:, 3:] + np.cross(spin, com)) + _dot(own_spin, spin))
     gravity = model.gravity.numpy().astype(float)[model.body_world.numpy()[links]]  # -1 is the last row
+    if len(solver.bodies.gravcomp):
+        gravity *= 1.0 - solver.bodies.gravcomp.numpy()[links, None]
     dof_group, dof_moved = group[arrays["dof_link"]], moved[arrays["dof_link"]]
     armature = _or(model.joint_armature, 0.0)[arrays["dof_public"]].astype(float)
     rotors = 0.5 * armature * at.v0.numpy() ** 2 * dof_moved

@@ -96,7 +96,10 @@ class Bodies:
     com: wp.array[wp.vec3]
     flags: wp.array[wp.int32]
     world: wp.array[wp.int32]
-    gravity: wp.array[wp.vec3]
+    gravity: wp.array[wp.vec3]  # (worlds + 1,), the last one for global bodies
+    gravcomp: wp.array[
+        wp.float32
+    ]  # mujoco:gravcomp, the share of gravity that does not act; empty where not registered
 
 
 @wp.struct

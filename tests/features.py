@@ -74,6 +74,7 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("joint equality rows", YES, f"{COUPLINGS}::test_joint_equality_follows_its_polynomial", "ynnnnp", "polynomial of degree four"),
         Feature("other equality rows (tendons)", NO, f"{COUPLINGS}::test_equality_of_a_tendon_is_refused", "ynnnnn", "`NotImplementedError`"),
         Feature("tendons", NO, "test_features::test_tendons_are_refused", "pnnyyn", "`NotImplementedError`; use SolverXPBD or SolverVBD"),
+        Feature("MuJoCo's tendons that act", NO, "test_mujoco_models::test_a_tendon_that_acts_is_refused", "ynnnnn", "`NotImplementedError`"),
     ],
     "Bodies and worlds": [
         Feature("mass, inertia, COM changed at run time", YES, f"{RUNTIME}::test_change_acts_at_the_next_step", "yyyyyy", "without notice, also in a replayed graph"),
@@ -81,6 +82,7 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("kinematic roots, toggled at run time", YES, f"{RUNTIME}::test_kinematic_flag_toggles", "yypyyy"),
         Feature("bodies without joint, mechanisms without root", YES, "test_rootless::test_fourbar_moves_like_the_one_with_a_free_root", "??yyy?", "they fly freely; `body_q` and `body_qd` are their coordinates"),
         Feature("kinematic body below another", NO, f"{BAD}::test_bad_model", "nnnnnn", "`ValueError`"),
+        Feature("gravity compensation of a body (`mujoco:gravcomp`)", YES, "test_mujoco_models::test_gravity_compensation", "ynnnnn"),
         Feature("gravity per world, at run time", YES, f"{RUNTIME}::test_each_world_has_its_gravity", "yyyyyy"),
         Feature("many worlds", YES, f"{REFERENCE}::test_worlds_do_not_see_each_other", "pyyyyy"),
         Feature("worlds of different content", YES, f"{REFERENCE}::test_assembled_worlds_equal_the_reference", "nyyyyy"),

@@ -119,3 +119,26 @@ def test_legs_do_not_pay_for_each_other():
     last = solver.problem.last.numpy()
     assert last[:6].tolist() == [17] * 6
     assert last[6:18].tolist() == [6 + 3 * (i // 3) + 2 for i in range(12)]
+
+
+def test_a_heavy_fast_body_does_not_hide_light_ones():
+    """Small boxes come to rest as they do alone, although a ten-ton block slides fast in the same world."""
+    builder = newton.ModelBuilder()
+    shape = newton.ModelBuilder.ShapeConfig(density=1000.0, mu=0.5)
+    for i in range(4):
+        small = builder.add_body(xform=wp.transform((0.003 * i, 0.0, 0.003 + 0.0061 * i), wp.quat_identity()))
+        builder.add_shape_box(small, hx=0.006, hy=0.004, hz=0.003, cfg=shape)
+    block = builder.add_body(xform=wp.transform((100.0, 5.0, 0.5), wp.quat_identity()))
+    builder.add_shape_box(block, hx=0.5, hy=0.5, hz=0.5, cfg=newton.ModelBuilder.ShapeConfig(density=1e4, mu=0.5))
+    builder.add_ground_plane(cfg=shape)
+    model = builder.finalize()
+    for body in range(5):
+        model.joint_qd.numpy()[6 * body] = 500.0 if body == 4 else 0.0
+    rig = Rig(model, 0.002, contact_model="sap")
+    rig.run(1)
+    problem = rig.solver.problem
+    residual = problem.scale.numpy() * (problem.excess.numpy() - problem.impulse.numpy())
+    impulse = problem.scale.numpy() * problem.impulse.numpy()
+    for tree in range(4):
+        own = slice(6 * tree, 6 * tree + 6)
+        assert np.linalg.norm(residual[own]) < 1.1e-3 * np.linalg.norm(impulse[own])

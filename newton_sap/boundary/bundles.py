@@ -43,7 +43,8 @@ def joints(model) -> Joints:
 
 def bodies(model) -> Bodies:
     """The model's body arrays and gravity."""
-    return _fill(Bodies, model, "body_", gravity=model.gravity)
+    gravcomp = getattr(getattr(model, "mujoco", None), "gravcomp", None)
+    return _fill(Bodies, model, "body_", gravity=model.gravity, gravcomp=gravcomp)
 
 
 def state_arrays(state, body_q=None, body_qd=None) -> StateArrays:

@@ -237,18 +237,31 @@ _SCALAR = (newton.JointType.PRISMATIC, newton.JointType.REVOLUTE, newton.JointTy
 
 
 def _mimics(model, topology) -> list[Coupling]:
-    """Mimic joints; where an older mimic constraint names the same follower, that constraint counts."""
+    """Mimic joints; an older mimic constraint on the same follower counts instead, a curved equality row before both."""
     leader = model.joint_mimic_joint.numpy()
+    curved = _curved(model)
     followers = model.constraint_mimic_joint0.numpy() if model.constraint_mimic_count else np.zeros(0, int)
     out = [
         _follow(model, topology, j, int(leader[j]), source=MIMIC_JOINT, source_row=j)
         for j in range(model.joint_count)
-        if leader[j] >= 0 and j not in followers
+        if leader[j] >= 0 and j not in followers and j not in curved
     ]
     for row, follower in enumerate(followers):
+        if follower in curved:
+            continue
         other = int(model.constraint_mimic_joint1.numpy()[row])
         out.append(_follow(model, topology, int(follower), other, switch_row=row, source=MIMIC_ROW, source_row=row))
     return out
+
+
+def _curved(model) -> dict[int, int]:
+    """Map joints that follow another by a polynomial above degree one to their equality rows: a mimic knows a line only."""
+    table = getattr(model, "mujoco", None)
+    kinds = getattr(table, "equality_constraint_type", None)
+    if kinds is None or not len(kinds):
+        return {}
+    rows = (kinds.numpy() == JOINT) & table.equality_constraint_polycoef.numpy()[:, 2:].any(axis=1)
+    return {int(table.equality_constraint_joint1.numpy()[row]): int(row) for row in np.flatnonzero(rows)}
 
 
 def _equalities(model, topology) -> list[Coupling | None]:
@@ -267,9 +280,9 @@ def _equalities(model, topology) -> list[Coupling | None]:
     reference = model.state()
     newton.eval_fk(model, model.joint_q, model.joint_qd, reference)
     body_q = reference.body_q.numpy()
-    out = []
+    out, curved = [], _curved(model).values()
     for row in range(len(kinds)):
-        if column["target_kind"][row] == 0:
+        if column["target_kind"][row] == 0 or row in curved:
             entry = {name: values[row] for name, values in column.items()}
             tie = _joint_equality if entry["type"] == JOINT else _body_equality
             out.append(tie(model, topology, body_q, row, entry))

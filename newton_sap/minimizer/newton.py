@@ -109,7 +109,7 @@ def minimize_kernel(evaluate_contact, real):
             if now.wants_bounds:
                 now = take_bounds(pools.contacts, problem, at, now, settings)
             value = evaluate(pools, problem, at)
-            now = judge(pools.contacts, at, value, now, settings)
+            now = judge(tree, pools.contacts, problem, at, g, value, now, settings)
             if now.wants_step:
                 start = tree.group_hessian_start[g]
                 if start >= wp.int64(0):

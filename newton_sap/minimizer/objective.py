@@ -9,7 +9,7 @@ from ..constraints.response import hessian_block
 from ..constraints.slip_direction import follow_slip
 from ..linalg.inner_loops import add_transposed, jacobian_times, row_times
 from ..linalg.lanes import sync, total
-from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
+from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool, Tree
 
 wp.set_module_options({"enable_backward": False})
 
@@ -127,6 +127,30 @@ def measure(problem: Problem, at: Range, constraint_cost: wp.float64):
     value.impulse = wp.sqrt(total(impulse))
     value.scale = wp.max(wp.sqrt(total(momentum)), value.impulse)
     return value
+
+
+@wp.func
+def trees_settled(tree: Tree, problem: Problem, at: Range, g: int, accuracy: wp.float64, optimality_abs: wp.float64):
+    """Whether each tree's own residual is small against its own scale; a heavy fast one hides what light ones lack."""
+    unsettled = wp.float64(0.0)
+    for t in range(tree.group_tree_start[g] + at.lane, tree.group_tree_start[g + 1], at.lanes):
+        start = problem.tree_start[t]
+        if start >= 0:
+            residual = wp.float64(0.0)
+            momentum = wp.float64(0.0)
+            impulse = wp.float64(0.0)
+            for u in range(at.base + start, at.base + problem.block_end[at.base + start]):
+                D = problem.scale[u]
+                r = D * (problem.excess[u] - problem.impulse[u])
+                p = D * problem.momentum[u]
+                j = D * problem.impulse[u]
+                residual += r * r
+                momentum += p * p
+                impulse += j * j
+            scale = wp.sqrt(wp.max(momentum, impulse))
+            if wp.sqrt(residual) > optimality_abs + accuracy * scale:
+                unsettled += wp.float64(1.0)
+    return total(unsettled) == wp.float64(0.0)
 
 
 @wp.func

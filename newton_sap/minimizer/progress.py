@@ -3,11 +3,11 @@
 import warp as wp
 
 from ..linalg.lanes import sync
-from ..workspace import ContactPool, Problem
+from ..workspace import ContactPool, Problem, Tree
 from .continuation import Stage, first_stage, next_stage, stiffen
 from .friction_bound import far_off, renew_bounds, renewal_due
 from .line_search import NO_DESCENT, Step
-from .objective import Range, Value
+from .objective import Range, Value, trees_settled
 from .settings import EASY, Settings
 
 wp.set_module_options({"enable_backward": False})
@@ -21,6 +21,9 @@ STALLED = wp.constant(4)
 NON_FINITE = wp.constant(5)
 GOES_ON = wp.constant(-1)
 """In place of a reason."""
+
+TREE_ACCURACY = wp.constant(wp.float64(1.0e-3))
+"""Residual over scale of each tree, beside the tolerance for the group; bites where one outweighs another a thousand times."""
 
 
 @wp.struct
@@ -59,12 +62,14 @@ def cost_settled(value: Value, now: Progress, settings: Settings):
 
 
 @wp.func
-def verdict(value: Value, now: Progress, settings: Settings):
+def verdict(tree: Tree, problem: Problem, at: Range, g: int, value: Value, now: Progress, settings: Settings):
     """Why the iteration ends at this value, or that it goes on."""
     if not (wp.isfinite(value.residual) and wp.isfinite(value.cost)):
         return NON_FINITE
     if value.residual <= settings.optimality_abs + settings.optimality_rel * value.scale:
-        return OPTIMAL
+        accuracy = wp.max(TREE_ACCURACY, settings.optimality_rel)
+        if trees_settled(tree, problem, at, g, accuracy, settings.optimality_abs):
+            return OPTIMAL
     if cost_settled(value, now, settings):
         return COST
     if now.iterations >= settings.max_iterations:
@@ -73,9 +78,11 @@ def verdict(value: Value, now: Progress, settings: Settings):
 
 
 @wp.func
-def judge(pool: ContactPool, at: Range, value: Value, now: Progress, settings: Settings):
+def judge(
+    tree: Tree, pool: ContactPool, problem: Problem, at: Range, g: int, value: Value, now: Progress, settings: Settings
+):
     """Decide at a value how the minimisation goes on; a change of stiffness is made here, too."""
-    now.reason = verdict(value, now, settings)
+    now.reason = verdict(tree, problem, at, g, value, now, settings)
     converged = now.reason == OPTIMAL or now.reason == COST
     now.wants_bounds = renewal_due(value, now.renewals, settings)
     if converged:

@@ -25,11 +25,14 @@ class Efforts:
 
 @wp.func
 def gravity_at(bodies: Bodies, body: int):
-    """Gravity of the body's world; the last row serves global bodies."""
+    """Gravity of the body's world, less what the body compensates; the last row serves global bodies."""
     world = bodies.world[body]
     if world < 0:
         world = bodies.gravity.shape[0] - 1
-    return to_vec3d(bodies.gravity[world])
+    gravity = to_vec3d(bodies.gravity[world])
+    if bodies.gravcomp.shape[0] > 0:
+        gravity = (wp.float64(1.0) - wp.float64(bodies.gravcomp[body])) * gravity
+    return gravity
 
 
 @wp.func
