@@ -3,7 +3,7 @@
 import warp as wp
 
 from ..constraints.coupler_pool import joint_anchors, relative_velocity
-from ..constraints.couplers import BALL_LIMITS, COORDINATES, LOOP_LAWS, ROWS
+from ..constraints.couplers import COORDINATES, LOOP_LAWS, ROWS
 from ..constraints.loop_axes import loop_axis
 from ..multibody.free_motion import Efforts
 from ..multibody.joints import BALL, is_free
@@ -118,12 +118,20 @@ def observe_contact_forces(
 
 
 @wp.func
+def closes_loop(tree: Tree, table: CouplingTable, c: int):
+    """Whether a coupling ties bodies past their tree joints; limits of a tree joint act through that joint."""
+    closes = table.kind[c] != COORDINATES
+    if closes and table.joint[c] >= 0:
+        closes = tree.link_joint[tree.body_link[table.body_b[c]]] != table.joint[c]
+    return closes
+
+
+@wp.func
 def closure_impulse(tree: Tree, table: CouplingTable, couplers: CouplerPool, g: int, body: int):
     """What loop closures and equality constraints gave one body."""
     total = wp.spatial_vectord()
     for c in range(table.group_start[g], table.group_start[g + 1]):
-        own = table.kind[c] == BALL_LIMITS and table.joint[c] == tree.link_joint[tree.body_link[body]]
-        if table.kind[c] != COORDINATES and not own:
+        if closes_loop(tree, table, c):
             for row in range(ROWS * c, ROWS * c + ROWS):
                 if couplers.support[row] > 0:
                     if table.body_a[c] == body:
