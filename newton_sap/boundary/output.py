@@ -83,12 +83,23 @@ def observe_accelerations(
     dt: wp.float64,
     body_qdd: wp.array[wp.spatial_vector],
 ):
-    """Mean acceleration over the step, of the COM and angular, world axes."""
+    """Mean acceleration over the step, of the COM and angular, world axes.
+
+    A prescribed root waits for its owner to move it; its acceleration at steady rates, and the turn it gives to all
+    velocities of its tree, are added.
+    """
     link = wp.tid()
     before = m.velocity[link]
     after = arrived.velocity[link]
-    a = (velocity_at(after, arrived.com[link]) - velocity_at(before, m.com[link])) / dt
+    v_C = velocity_at(after, arrived.com[link])
+    a = (v_C - velocity_at(before, m.com[link])) / dt
     alpha = (angular(after) - angular(before)) / dt
+    t = tree.link_tree[link]
+    if m.locked[t] > 0:
+        root = tree.tree_link_start[t]
+        w = angular(m.velocity[root])
+        a = a + velocity_at(m.bias[root], arrived.com[link]) + wp.cross(w, v_C)
+        alpha = alpha + angular(m.bias[root]) + wp.cross(w, angular(after))
     body_qdd[tree.link_body[link]] = wp.spatial_vector(wp.vec3(a), wp.vec3(alpha))
 
 
