@@ -18,6 +18,8 @@ FIELDS = ("kinetic_energy", "potential_energy", "linear_momentum", "angular_mome
 
 def place(solver, state) -> None:
     """Bring a state's poses and velocities into solver coordinates, in ``solver.arrived``; the state stays as it is."""
+    if not solver.topology.link_count:
+        return  # Newton's states leave out the arrays of bodies they have none of
     orders = Orders()
     orders.qd_in = int(getattr(state, "joint_qd_order", "public") == "sap")
     orders.reference_is_com = int(solver.options.position_update == "symplectic")
@@ -90,8 +92,10 @@ def _spring_energy(model, arrays, state) -> np.ndarray:
     """Energy of the passive joint spring of each dof; of a ball joint, of the rotation vector to its rest pose."""
     public, coord = arrays["dof_public"], arrays["dof_coord"]
     stiffness = _or(model.joint_stiffness, 0.0)[public].astype(float)
-    q, rest = state.joint_q.numpy().astype(float), model.joint_rest_q.numpy().astype(float)
     away = np.zeros(len(public))
+    if not model.joint_coord_count:
+        return away  # and the state has no joint_q
+    q, rest = state.joint_q.numpy().astype(float), model.joint_rest_q.numpy().astype(float)
     plain = coord >= 0
     away[plain] = (rest - q)[coord[plain]]
     kinds = _or(model.joint_type, int(FREE))[arrays["link_joint"]]

@@ -176,6 +176,39 @@ def test_asking_changes_nothing():
     assert set(FIELDS) < {f.name for f in dataclasses.fields(report)}
 
 
+@pytest.mark.parametrize("worlds", (0, 3))
+def test_no_bodies_have_no_energy(worlds):
+    """A model of nothing but the ground and particles has a report, with zeros for each of its groups."""
+    scene = newton.ModelBuilder()
+    scene.add_ground_plane()
+    scene.add_particle(wp.vec3(0.0, 0.0, 1.0), wp.vec3(), 1.0)
+    builder = newton.ModelBuilder()
+    for _ in range(worlds):
+        builder.add_world(scene)
+    model = (builder if worlds else scene).finalize()
+    solver, state = SolverSAP(model), model.state()
+    solver.step(state, state, None, None, DT)
+    report = solver.report(state)
+    assert report.kinetic_energy.shape == report.world.shape
+    assert report.linear_momentum.shape == (*report.world.shape, 3)
+    assert not any(getattr(report, name).any() for name in FIELDS)
+    assert "kinetic energy [J]" in str(report)
+
+
+def test_no_joints_have_no_springs():
+    """A body that no joint moves, in a model without joints, has the energies of its flight."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    link(builder, 2.0, 0.1)
+    model = builder.finalize()
+    state = model.state()
+    put(state.body_q, [0.0, 0.0, 1.5, 0.0, 0.0, 0.0, 1.0])
+    put(state.body_qd, [3.0, 0.0, 0.0, 0.0, 2.0, 0.0])
+    report = SolverSAP(model).report(state)
+    assert report.kinetic_energy == pytest.approx([9.0 + 0.2], rel=1e-6)
+    assert report.potential_energy == pytest.approx([2.0 * G * 1.5], rel=1e-6)
+    np.testing.assert_allclose(report.linear_momentum, [[6.0, 0.0, 0.0]], rtol=1e-6)
+
+
 def test_foreign_state_is_refused():
     """A state of another model is named."""
     rig = Rig(thrown(), DT)

@@ -192,6 +192,110 @@ def test_stiff_drive_reports_what_it_gave():
     assert abs(value) > 100.0
 
 
+def rope(builder, parent, body, length):
+    """A distance joint between the origins of two bodies, without a minimum."""
+    return builder.add_joint_distance(parent, body, min_distance=-1.0, max_distance=length)
+
+
+def observed_bodies(rig):
+    """Step a rig once; return accelerations and parent wrenches of its bodies."""
+    seen = rig.solver.observables({Kind.BODY_QDD, Kind.BODY_PARENT_F})
+    rig.solver.step(rig.state, rig.next, rig.control, None, rig.dt, observables=seen)
+    return seen.body_qdd.numpy().astype(float), seen.body_parent_f.numpy().astype(float)
+
+
+def test_rope_passes_its_tension():
+    """What a distance joint holds is part of ``body_parent_f``: at rest each rope carries all that hangs below it."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    upper, lower = link(builder, MASS), link(builder, 3.0)
+    builder.add_articulation([rope(builder, -1, upper, 1.0), rope(builder, upper, lower, 0.5)])
+    rig = Rig(builder, DT, q=[0, 0, -1.0, 0, 0, 0, 1.0, 0, 0, -0.5, 0, 0, 0, 1.0]).run(300)
+    acceleration, wrench = observed_bodies(rig)
+    np.testing.assert_allclose(acceleration, 0.0, atol=1e-4)
+    expected = [[0, 0, (MASS + 3.0) * G, 0, 0, 0], [0, 0, 3.0 * G, 0, 0, 0]]
+    np.testing.assert_allclose(wrench, expected, atol=1e-3)
+
+
+def test_limit_of_a_ball_joint_stays_within_the_tree():
+    """A bracket is loaded by the moment of the arm on its ball joint, which rests against its limit."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    SolverSAP.register_custom_attributes(builder)
+    bracket, arm = link(builder, MASS), link(builder, 3.0, com=wp.vec3(0.5, 0.0, 0.0))
+    limited = {"sap:swing_limit": 0.4}
+    builder.add_articulation(
+        [builder.add_joint_fixed(-1, bracket), builder.add_joint_ball(bracket, arm, custom_attributes=limited)]
+    )
+    rig = Rig(builder, 0.005)
+    rig.model.joint_limit_kd.fill_(300.0)
+    _, wrench = observed_bodies(rig.run(2000))
+    r = rm.transform_point(rig.body_q[arm], [0.5, 0.0, 0.0])
+    assert r[0] == pytest.approx(0.5 * np.cos(0.4), abs=5e-3)
+    weight = np.array([0.0, 0.0, 3.0 * G])
+    np.testing.assert_allclose(wrench[bracket], [0, 0, (MASS + 3.0) * G, *np.cross(r, weight)], atol=5e-3)
+    np.testing.assert_allclose(wrench[arm], [*weight, 0, 0, 0], atol=5e-3)
+
+
+def turntable(joint, angle, speed, held=False, slide=0.0, spin=0.0):
+    """A prescribed table that stands at an angle and turns; on it a slider 0.6 m from the axis, on that a wheel."""
+    builder = weightless()
+    table = link(builder, 5.0, is_kinematic=True)
+    slider, wheel = link(builder, MASS), link(builder, MASS, 0.02)
+    turn = [0.0, 0.0, np.sin(0.5 * angle), np.cos(0.5 * angle)]
+    if joint == "hinge":
+        root, q, v = builder.add_joint_revolute(-1, table, axis=newton.Axis.Z), [angle], [speed]
+    elif joint == "ball":
+        root, q, v = builder.add_joint_ball(-1, table), turn, [0.0, 0.0, speed]
+    else:
+        root, q, v = builder.add_joint_free(table), [0.0, 0.0, 0.0, *turn], [0.0, 0.0, 0.0, 0.0, 0.0, speed]
+    if held:
+        at = wp.transform(wp.vec3(0.6, 0.0, 0.0), wp.quat_identity())
+        rail = builder.add_joint_fixed(table, slider, parent_xform=at)
+    else:
+        rail = builder.add_joint_prismatic(table, slider, axis=newton.Axis.X)
+        q, v = [*q, 0.6], [*v, slide]
+    hinge = builder.add_joint_revolute(slider, wheel, axis=newton.Axis.X)
+    builder.add_articulation([root, rail, hinge])
+    return Rig(builder, 1e-4, q=[*q, 0.0], v=[*v, spin])
+
+
+@pytest.mark.parametrize("joint", ("hinge", "ball", "free"))
+def test_turntable_accelerates_its_riders(joint):
+    """What a turning kinematic body holds accelerates towards the axis; its inbound joint gives mass times that."""
+    acceleration, wrench = observed_bodies(turntable(joint, 0.3, 5.0, held=True))
+    inward = -25.0 * 0.6 * np.array([np.cos(0.3), np.sin(0.3), 0.0])
+    np.testing.assert_allclose(acceleration[0], 0.0, atol=1e-6)
+    np.testing.assert_allclose(acceleration[1:, :3], [inward, inward], atol=1e-4)
+    np.testing.assert_allclose(acceleration[1:, 3:], 0.0, atol=1e-4)
+    np.testing.assert_allclose(wrench[1:, :3], [2.0 * MASS * inward, MASS * inward], atol=1e-3)
+
+
+@pytest.mark.parametrize("joint", ("hinge", "ball", "free"))
+def test_turntable_turns_what_moves_on_it(joint):
+    """A slider along its rail accelerates sideways (Coriolis), and the axis of a wheel turns with the table."""
+    acceleration, wrench = observed_bodies(turntable(joint, 0.3, 5.0, slide=0.4, spin=30.0))
+    sideways = np.array([-np.sin(0.3), np.cos(0.3), 0.0])
+    coriolis = 2.0 * 5.0 * 0.4 * sideways  # without a force along the rail nothing else acts
+    np.testing.assert_allclose(acceleration[1:, :3], [coriolis, coriolis], atol=2e-2)
+    np.testing.assert_allclose(acceleration[1:, 3:], [0.0 * sideways, 5.0 * 30.0 * sideways], atol=2e-2)
+    np.testing.assert_allclose(wrench[2, :3], MASS * coriolis, atol=2e-2)
+    np.testing.assert_allclose(wrench[2, 3:], 0.02 * 5.0 * 30.0 * sideways, atol=1e-3)
+
+
+@pytest.mark.parametrize("position_update", ("symplectic", "sap_euler", "midpoint"))
+def test_steady_prescribed_motion_has_its_own_acceleration(position_update):
+    """A kinematic hinge carries its own COM around; a cart at constant velocity accelerates nothing, to the bit."""
+    builder = weightless()
+    arm = link(builder, com=wp.vec3(0.2, 0.0, 0.0), is_kinematic=True)
+    builder.add_articulation([builder.add_joint_revolute(-1, arm, axis=newton.Axis.Z)])
+    acceleration, _ = observed_bodies(Rig(builder, DT, v=[3.0], position_update=position_update))
+    np.testing.assert_allclose(acceleration, [[-9.0 * 0.2, 0, 0, 0, 0, 0]], atol=1e-5)
+    builder = weightless()
+    cart, rider = link(builder, is_kinematic=True), link(builder)
+    builder.add_articulation([builder.add_joint_free(cart), builder.add_joint_ball(cart, rider)])
+    rig = Rig(builder, DT, v=[1.0, 2.0, 3.0, 0, 0, 0, 0.5, 0, 0], position_update=position_update)
+    np.testing.assert_array_equal(observed_bodies(rig)[0], 0.0)
+
+
 # Against independent computations
 
 
@@ -318,6 +422,26 @@ def test_contact_velocity_equals_the_bodies():
         a, b = c["bodies"]
         expected = at(b, c["points"][1]) - at(a, c["points"][0])
         np.testing.assert_allclose(velocity[c["index"]], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ("chain", "nested", "kinematic"))
+def test_parent_wrench_accelerates_what_hangs_on_the_joint(name, seed):
+    """Force through a joint is mass times acceleration, less weight, of all below it; roots may be prescribed."""
+    smooth = dict.fromkeys(("limits", "drives", "springs", "damping"), False)
+    model = rm.random_tree_model(seed, **smooth, **SCENES[name])
+    rig = Rig(model, 1e-4)
+    rig.state = rm.random_state(model, seed, forces=False)
+    acceleration, wrench = observed_bodies(rig)
+    below = model.body_mass.numpy()[:, None] * (acceleration[:, :3] - model.gravity.numpy()[0])
+    flags, parents = model.body_flags.numpy(), model.joint_parent.numpy()
+    children = model.joint_child.numpy()
+    for joint in reversed(range(model.joint_count)):  # a tree's joints lead away from its root
+        if parents[joint] >= 0:
+            below[parents[joint]] += below[children[joint]]
+    free = children[(flags[children] & int(newton.BodyFlags.KINEMATIC)) == 0]
+    assert np.abs(below[free]).max() > 1.0
+    np.testing.assert_allclose(wrench[free, :3], below[free], rtol=0.0, atol=3e-3 * np.abs(below).max())
 
 
 @pytest.mark.parametrize("integration", ("implicit", "explicit"))

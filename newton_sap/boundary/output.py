@@ -3,7 +3,7 @@
 import warp as wp
 
 from ..constraints.coupler_pool import joint_anchors, relative_velocity
-from ..constraints.couplers import BALL_LIMITS, COORDINATES, LOOP_LAWS, ROWS
+from ..constraints.couplers import COORDINATES, LOOP_LAWS, ROWS
 from ..constraints.loop_axes import loop_axis
 from ..multibody.free_motion import Efforts
 from ..multibody.joints import BALL, is_free
@@ -83,12 +83,23 @@ def observe_accelerations(
     dt: wp.float64,
     body_qdd: wp.array[wp.spatial_vector],
 ):
-    """Mean acceleration over the step, of the COM and angular, world axes."""
+    """Mean acceleration over the step, of the COM and angular, world axes.
+
+    A prescribed root waits for its owner to move it; its acceleration at steady rates, and the turn it gives to all
+    velocities of its tree, are added.
+    """
     link = wp.tid()
     before = m.velocity[link]
     after = arrived.velocity[link]
-    a = (velocity_at(after, arrived.com[link]) - velocity_at(before, m.com[link])) / dt
+    v_C = velocity_at(after, arrived.com[link])
+    a = (v_C - velocity_at(before, m.com[link])) / dt
     alpha = (angular(after) - angular(before)) / dt
+    t = tree.link_tree[link]
+    if m.locked[t] > 0:
+        root = tree.tree_link_start[t]
+        w = angular(m.velocity[root])
+        a = a + velocity_at(m.bias[root], arrived.com[link]) + wp.cross(w, v_C)
+        alpha = alpha + angular(m.bias[root]) + wp.cross(w, angular(after))
     body_qdd[tree.link_body[link]] = wp.spatial_vector(wp.vec3(a), wp.vec3(alpha))
 
 
@@ -118,12 +129,20 @@ def observe_contact_forces(
 
 
 @wp.func
+def closes_loop(tree: Tree, table: CouplingTable, c: int):
+    """Whether a coupling ties bodies past their tree joints; limits of a tree joint act through that joint."""
+    closes = table.kind[c] != COORDINATES
+    if closes and table.joint[c] >= 0:
+        closes = tree.link_joint[tree.body_link[table.body_b[c]]] != table.joint[c]
+    return closes
+
+
+@wp.func
 def closure_impulse(tree: Tree, table: CouplingTable, couplers: CouplerPool, g: int, body: int):
     """What loop closures and equality constraints gave one body."""
     total = wp.spatial_vectord()
     for c in range(table.group_start[g], table.group_start[g + 1]):
-        own = table.kind[c] == BALL_LIMITS and table.joint[c] == tree.link_joint[tree.body_link[body]]
-        if table.kind[c] != COORDINATES and not own:
+        if closes_loop(tree, table, c):
             for row in range(ROWS * c, ROWS * c + ROWS):
                 if couplers.support[row] > 0:
                     if table.body_a[c] == body:
