@@ -122,23 +122,17 @@ def test_legs_do_not_pay_for_each_other():
 
 
 def test_a_heavy_fast_body_does_not_hide_light_ones():
-    """Small boxes come to rest as they do alone, although a ten-ton block slides fast in the same world."""
-    builder = newton.ModelBuilder()
-    shape = newton.ModelBuilder.ShapeConfig(density=1000.0, mu=0.5)
-    for i in range(4):
-        small = builder.add_body(xform=wp.transform((0.003 * i, 0.0, 0.003 + 0.0061 * i), wp.quat_identity()))
-        builder.add_shape_box(small, hx=0.006, hy=0.004, hz=0.003, cfg=shape)
+    """Small boxes fall onto each other and come to rest, although a ten-ton block slides fast in the same world."""
+    builder, random = newton.ModelBuilder(), np.random.default_rng(1)
+    small = newton.ModelBuilder.ShapeConfig(density=1e3, mu=0.5)
+    for i in range(6):
+        turn = random.normal(size=4)
+        at = wp.transform((0.003 * i, 0.001 * i, 0.02 + 0.015 * i), wp.quat(*turn / np.linalg.norm(turn)))
+        builder.add_shape_box(builder.add_body(xform=at), hx=0.006, hy=0.004, hz=0.003, cfg=small)
     block = builder.add_body(xform=wp.transform((100.0, 5.0, 0.5), wp.quat_identity()))
     builder.add_shape_box(block, hx=0.5, hy=0.5, hz=0.5, cfg=newton.ModelBuilder.ShapeConfig(density=1e4, mu=0.5))
-    builder.add_ground_plane(cfg=shape)
-    model = builder.finalize()
-    for body in range(5):
-        model.joint_qd.numpy()[6 * body] = 500.0 if body == 4 else 0.0
-    rig = Rig(model, 0.002, contact_model="sap")
-    rig.run(1)
-    problem = rig.solver.problem
-    residual = problem.scale.numpy() * (problem.excess.numpy() - problem.impulse.numpy())
-    impulse = problem.scale.numpy() * problem.impulse.numpy()
-    for tree in range(4):
-        own = slice(6 * tree, 6 * tree + 6)
-        assert np.linalg.norm(residual[own]) < 1.1e-3 * np.linalg.norm(impulse[own])
+    builder.add_ground_plane(cfg=small)
+    rig = Rig(builder, 0.002, v=[*np.zeros(36), 500.0, 0.0, 0.0, 0.0, 0.0, 0.0]).run(200)
+    assert rig.solver.report().healthy
+    assert np.abs(rig.v[:36]).max() < 1e-2
+    assert rig.v[36] == pytest.approx(500.0 - 0.5 * 9.81 * 0.4, rel=1e-3)

@@ -27,12 +27,13 @@ def default_contact_capacity(model, topology, rows: int, stride: int, spin_frict
 def likely_contacts(model, topology) -> int:
     """Return how many contacts [-] may act at the same time in all worlds, as far as the shapes tell."""
     arrays = topology.arrays
-    link = arrays["body_link"][model.shape_body.numpy()]
-    moving = (model.shape_body.numpy() >= 0) & (link >= 0)
-    collides = model.shape_flags.numpy() & int(newton.ShapeFlags.COLLIDE_SHAPES) != 0
+    body = model.shape_body.numpy()
     points = np.full(model.shape_count, 4)
     for kind, count in _POINTS.items():
         points[model.shape_type.numpy() == int(kind)] = count
-    touching = np.bincount(arrays["link_tree"][link[moving & collides]], points[moving & collides], topology.tree_count)
+    counts = (body >= 0) & (model.shape_flags.numpy() & int(newton.ShapeFlags.COLLIDE_SHAPES) != 0)
+    link = arrays["body_link"][body[counts]]
+    tree = arrays["link_tree"][link[link >= 0]]
+    touching = np.bincount(tree, points[counts][link >= 0], topology.tree_count)
     alone = (np.diff(arrays["tree_link_start"]) == 1) & (touching > 0)
     return int(np.where(alone, _NEIGHBOURS + _SIDES * touching, touching).sum())
