@@ -260,3 +260,20 @@ def test_descendant_free_body_flies_alone():
     np.testing.assert_allclose(below.body_q.numpy()[1], alone.body_q.numpy()[0], atol=1e-3)
     np.testing.assert_allclose(below.body_qd.numpy()[1], alone.body_qd.numpy()[0], atol=1e-2)
     assert below.joint_qd.numpy()[0] == pytest.approx(2.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("to_sap", [False, True])
+def test_a_prescribed_free_joint_changes_order_too(to_sap):
+    """A kinematic body with its COM off the origin keeps its motion from one order into the other."""
+    builder = newton.ModelBuilder()
+    com = wp.vec3(0.5, 0.0, 0.0)
+    builder.add_body(mass=1.0, inertia=wp.mat33(np.eye(3)), com=com, is_kinematic=True)
+    model = builder.finalize()
+    public, sap = [1.0, 1.0, 0.0, 0.0, 0.0, 2.0], [0.0, 0.0, 2.0, 1.0, 0.0, 0.0]
+    plain, raw = model.state(), model.state()
+    other = SapState(raw.joint_q, raw.joint_qd, raw.body_q, raw.body_qd, raw.body_f)
+    before, after = (plain, other) if to_sap else (other, plain)
+    before.joint_qd.assign(public if to_sap else sap)
+    SolverSAP(model).step(before, after, None, None, 0.01)
+    np.testing.assert_allclose(after.joint_qd.numpy(), sap if to_sap else public, atol=1e-6)
+    np.testing.assert_allclose(after.body_qd.numpy()[0], public, atol=1e-6)

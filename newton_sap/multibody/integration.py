@@ -146,8 +146,17 @@ def advance_ball_or_chain(
 
 
 @wp.func
-def keep_link(tree: Tree, joints: Joints, state: StateArrays, out: StateArrays, link: int):
-    """A prescribed link keeps its coordinates, which its owner moves."""
+def keep_link(
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    orders: Orders,
+    state: StateArrays,
+    out: StateArrays,
+    link: int,
+):
+    """A prescribed link keeps its coordinates, which its owner moves; a free joint's velocity in the order asked for."""
     joint = tree.link_joint[link]
     if joint < 0:
         body = tree.link_body[link]
@@ -158,6 +167,14 @@ def keep_link(tree: Tree, joints: Joints, state: StateArrays, out: StateArrays, 
             out.joint_q[i] = state.joint_q[i]
         for i in range(joints.qd_start[joint], joints.qd_start[joint + 1]):
             out.joint_qd[i] = state.joint_qd[i]
+        if is_free(joints.type[joint]) and orders.qd_in != orders.qd_out:
+            dof = tree.link_dof_start[link]
+            back, origin = child_anchor_inverse(joints.X_c[joint])
+            turned = read_quaternion(state.joint_q, joints.q_start[joint] + 3)
+            r_OC = wp.quat_rotate(turned * back, to_vec3d(bodies.com[tree.link_body[link]]))
+            w = wp.vec3d(m.v[dof], m.v[dof + 1], m.v[dof + 2])
+            v_C = com_velocity(m, orders, dof, r_OC)
+            write_free_velocity(orders, out.joint_qd, joints.qd_start[joint], w, v_C, r_OC)
 
 
 @wp.kernel
@@ -178,7 +195,7 @@ def integrate(
     for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
         joint = tree.link_joint[link]
         if tree.link_dof_start[link] - first < m.locked[t]:
-            keep_link(tree, joints, state, out, link)
+            keep_link(tree, joints, bodies, m, orders, state, out, link)
         elif joint < 0:
             advance_free_body(tree, bodies, m, orders, out, link, update, dt)
         elif is_free(joints.type[joint]):
