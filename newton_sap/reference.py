@@ -74,6 +74,7 @@ __all__ = [
 
 NO_DRIVE, DRIVE_POSITION, DRIVE_VELOCITY, DRIVE_POSITION_VELOCITY, DRIVE_EFFORT = range(5)  # newton.JointTargetMode
 NO_LIMIT = 1.0e9
+SPEED_GIVES = 0.01  # of a velocity limit, against a near-rigid row
 """A position bound this large means "none"; Newton's own is 1e10."""
 UNSET_KE, UNSET_KD = 2500.0, 100.0
 """Stiffness [N/m] and damping [N s/m] of a Newton shape that nobody gave any."""
@@ -268,7 +269,7 @@ class ReferenceSolver(Multibody):
             limit = m.velocity_limit[m.public_dof[dof]]
             if not 0.0 < limit < NO_VELOCITY_LIMIT:
                 continue
-            R = near_rigid(self.options.near_rigid_joint, 1.0 / A[dof, dof])
+            R = SPEED_GIVES * near_rigid(self.options.near_rigid_joint, 1.0 / A[dof, dof])
             rows += [Row("velocity", int(dof), sign, -limit, R, 0.0, math.inf) for sign in (1.0, -1.0)]
         return rows
 

@@ -27,6 +27,7 @@ from newton_sap.reference_multibody import (
 )
 
 NO_LIMIT = 1.0e9
+SPEED_GIVES = 0.01  # of a velocity limit, against a near-rigid row
 NO_VELOCITY_LIMIT = 1.0e6
 GIMBAL_LOCK = 1.0e-3
 MODES = {0: (0, 0, 0), 1: (1, 1, 0), 2: (0, 1, 1), 3: (1, 1, 1), 4: (0, 0, 0)}
@@ -271,7 +272,7 @@ class RowMaker:
             else:
                 effort += min(max(kp * error + kd * (rate - J @ self.v0), -bound), bound)
         if 0.0 < m.velocity_limit[k] < NO_VELOCITY_LIMIT:
-            R = near_rigid(self.beta, w)
+            R = SPEED_GIVES * near_rigid(self.beta, w)
             rows += [self.row("velocity", j, i, s * J, -m.velocity_limit[k], R, 0.0) for s in (1.0, -1.0)]
         if m.friction[k] > 0.0:
             bound = dt * m.friction[k]

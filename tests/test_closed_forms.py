@@ -343,10 +343,22 @@ def test_joint_friction_opposes_motion():
 
 @pytest.mark.parametrize("beta", [0.1, 0.5])
 def test_velocity_limit_caps_the_speed(beta):
-    """A pushed joint stops accelerating at its velocity limit, which gives way by beta^2 / (4 pi^2) dt F / I."""
+    """A pushed joint stops accelerating at its velocity limit, which gives way by beta^2 / (400 pi^2) dt F / I."""
     dt, mass, force = 0.01, 2.0, 40.0
     rig = slider(dt, mass, force=force, velocity_limit=0.8, options={"near_rigid_joint": beta}).run(30)
-    assert rig.v[0] == pytest.approx(0.8 + beta**2 / (4.0 * math.pi**2) * dt * force / mass, rel=1e-5)
+    assert rig.v[0] == pytest.approx(0.8 + beta**2 / (400.0 * math.pi**2) * dt * force / mass, rel=1e-5)
+
+
+@pytest.mark.parametrize(("ke", "kd", "inertia"), [(1e3, 10.0, 1e-4), (1e4, 100.0, 0.01), (1e8, 1e5, 0.01)])
+def test_velocity_limit_holds_against_any_drive(ke, kd, inertia):
+    """A drive as stiff as the step resolves asks for 200 rad/s; the limit of 1 rad/s holds to one per cent of that."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    body = builder.add_link(mass=1.0, inertia=wp.mat33(inertia * np.eye(3)))
+    drive = {"target_ke": ke, "target_kd": kd, "target_q": 1.0, "velocity_limit": 1.0, "effort_limit": 1e9}
+    builder.add_articulation([builder.add_joint_revolute(-1, body, **drive)])
+    rig = Rig(builder, 0.005)
+    assert max(rig.run(1).v[0] for _ in range(20)) < 3.0
+    assert rig.run(300).q[0] == pytest.approx(1.0, rel=1e-3)
 
 
 def test_joint_damping_is_implicit():

@@ -14,6 +14,8 @@ wp.set_module_options({"enable_backward": False})
 
 NO_LIMIT = wp.constant(wp.float32(1.0e9))
 NO_VELOCITY_LIMIT = wp.constant(wp.float32(1.0e6))
+SPEED_GIVES = wp.constant(wp.float64(0.01))
+"""How much a velocity limit gives way against a near-rigid row, or drives that are as stiff would break it."""
 UNBOUNDED = wp.constant(wp.float64(1.0e300))
 
 
@@ -156,7 +158,7 @@ def velocity_limit_law(joints: Joints, options: JointOptions, axis: Axis, sign: 
     limit = joints.velocity_limit[axis.newton_dof]
     if limit >= NO_VELOCITY_LIMIT or limit <= 0.0:
         return RowLaw()
-    R = options.beta * options.beta * axis.w / FOUR_PI_SQUARED
+    R = SPEED_GIVES * options.beta * options.beta * axis.w / FOUR_PI_SQUARED
     return row_law(sign, -wp.float64(limit), R, wp.float64(0.0), UNBOUNDED)
 
 
