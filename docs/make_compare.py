@@ -44,7 +44,7 @@ def free_body() -> str:
 
 
 def box_on_incline() -> str:
-    """Theory beside measurement; a blank where a prediction is not about that solver."""
+    """Theory beside measurement; ``n/a`` where a prediction is not about that solver."""
     return table(*prediction_cells(run("box_on_incline", ("sap", "featherstone/16"))))
 
 

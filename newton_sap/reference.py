@@ -33,7 +33,7 @@ from newton_sap.reference_convex import (
     similar,
     spin_friction,
 )
-from newton_sap.reference_couplings import couplers, measured
+from newton_sap.reference_couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured
 from newton_sap.reference_multibody import (
     BALL,
     Multibody,
@@ -73,17 +73,12 @@ __all__ = [
 ]
 
 NO_DRIVE, DRIVE_POSITION, DRIVE_VELOCITY, DRIVE_POSITION_VELOCITY, DRIVE_EFFORT = range(5)  # newton.JointTargetMode
-NO_LIMIT = 1.0e9
-SPEED_GIVES = 0.01  # of a velocity limit, against a near-rigid row
-"""A position bound this large means "none"; Newton's own is 1e10."""
 UNSET_KE, UNSET_KD = 2500.0, 100.0
 """Stiffness [N/m] and damping [N s/m] of a Newton shape that nobody gave any."""
 RIGID = 1.0e30
 """Stiffness [N/m] beyond what any step resolves."""
 RIGID_FREQUENCY = 1000.0
 """Stiffest Hunt & Crossley contact of unset materials, as sqrt(k w) [rad/s]."""
-NO_VELOCITY_LIMIT = 1.0e6
-"""A velocity bound this large means "none"; it is Newton's default."""
 
 
 @dataclass

@@ -27,8 +27,11 @@ from newton_sap.reference_multibody import (
 )
 
 NO_LIMIT = 1.0e9
-SPEED_GIVES = 0.01  # of a velocity limit, against a near-rigid row
+"""A position bound this large means "none"; Newton's own is 1e10."""
 NO_VELOCITY_LIMIT = 1.0e6
+"""A velocity bound this large means "none"; it is Newton's default."""
+SPEED_GIVES = 0.01
+"""How much a velocity limit gives way against a near-rigid row."""
 GIMBAL_LOCK = 1.0e-3
 MODES = {0: (0, 0, 0), 1: (1, 1, 0), 2: (0, 1, 1), 3: (1, 1, 1), 4: (0, 0, 0)}
 """Target mode to: position gain counts, velocity gain counts, target velocity counts."""

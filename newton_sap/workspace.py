@@ -97,9 +97,7 @@ class Bodies:
     flags: wp.array[wp.int32]
     world: wp.array[wp.int32]
     gravity: wp.array[wp.vec3]  # (worlds + 1,), the last one for global bodies
-    gravcomp: wp.array[
-        wp.float32
-    ]  # mujoco:gravcomp, the share of gravity that does not act; empty where not registered
+    gravcomp: wp.array[wp.float32]  # share of gravity that does not act (mujoco:gravcomp); empty if not registered
 
 
 @wp.struct
@@ -185,9 +183,7 @@ class ContactPool:
     v_hat: wp.array[wp.float64]  # (C,) stabilising normal velocity [m/s]
     normal_law: wp.array[NormalLaw]  # (C,) Hunt & Crossley's normal law
     n0: wp.array[wp.float64]  # (C,) normal impulse that bounds lagged and spin friction [N s]
-    slip_scale: wp.array[
-        wp.float64
-    ]  # (C,) slip speed below which friction is regularised [m/s]; of a spin slot [rad/s]
+    slip_scale: wp.array[wp.float64]  # (C,) slip below which friction is regularised [m/s], of a spin slot [rad/s]
     vc: wp.array[wp.vec3d]  # (C,) velocity of B relative to A [m/s]
     dvc: wp.array[wp.vec3d]  # (C,) its change along the search direction
     slip: wp.array[wp.vec3d]  # (C,) direction of slip, an unknown of its own (slip_direction.py)
@@ -284,9 +280,7 @@ class Problem:
     """The unknowns of each group: the free dofs of the trees that some constraint touches."""
 
     count: wp.array[wp.int32]  # (G,) unknowns
-    tree_start: wp.array[
-        wp.int32
-    ]  # (T,) first unknown of the tree, -1 where no constraint touches it; 0 for a touched one until they are numbered
+    tree_start: wp.array[wp.int32]  # (T,) first unknown of the tree, 0 until numbered; -1 where nothing touches it
     dof: wp.array[wp.int32]  # (D,) dof of each unknown
     block: wp.array[wp.int32]  # (D,) first unknown of the same tree
     block_end: wp.array[wp.int32]  # (D,) one past its last

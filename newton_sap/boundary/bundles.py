@@ -137,7 +137,7 @@ def joint_input(options, frame) -> JointInput:
 
 
 def minimizer_settings(options) -> Settings:
-    """When the Newton loop and its line search stop."""
+    """Options of the minimiser."""
     out = Settings()
     out.max_iterations = options.max_iterations
     out.patience = PATIENCE if options.contact_model == "similar" else -1

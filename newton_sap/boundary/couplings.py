@@ -21,7 +21,7 @@ from ..constraints.couplers import (
     MIMIC_ROW,
 )
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
-from .topology import FREELY, Topology, body_name, joint_name
+from .topology import FREELY, Topology, body_name, equality_table, joint_name
 
 CONNECT, WELD, JOINT = 0, 1, 2
 """Types of MuJoCo's equality constraints, as importers write them."""
@@ -256,19 +256,19 @@ def _mimics(model, topology) -> list[Coupling]:
 
 def _curved(model) -> dict[int, int]:
     """Map joints that follow another by a polynomial above degree one to their equality rows: a mimic knows a line only."""
-    table = getattr(model, "mujoco", None)
-    kinds = getattr(table, "equality_constraint_type", None)
-    if kinds is None or not len(kinds):
+    table = equality_table(model)
+    if table is None:
         return {}
-    rows = (kinds.numpy() == JOINT) & table.equality_constraint_polycoef.numpy()[:, 2:].any(axis=1)
+    rows = (table.equality_constraint_type.numpy() == JOINT) & table.equality_constraint_polycoef.numpy()[:, 2:].any(
+        axis=1
+    )
     return {int(table.equality_constraint_joint1.numpy()[row]): int(row) for row in np.flatnonzero(rows)}
 
 
 def _equalities(model, topology) -> list[Coupling | None]:
     """Equality rows that importers left as they are; converted ones act through what they became."""
-    table = getattr(model, "mujoco", None)
-    kinds = getattr(table, "equality_constraint_type", None)
-    if kinds is None or not len(kinds):
+    table = equality_table(model)
+    if table is None:
         return []
     column = {
         name: getattr(table, f"equality_constraint_{name}").numpy()
@@ -281,8 +281,8 @@ def _equalities(model, topology) -> list[Coupling | None]:
     newton.eval_fk(model, model.joint_q, model.joint_qd, reference)
     body_q = reference.body_q.numpy()
     out, curved = [], _curved(model).values()
-    for row in range(len(kinds)):
-        if column["target_kind"][row] == 0 or row in curved:
+    for row, target in enumerate(column["target_kind"]):
+        if target == 0 or row in curved:
             entry = {name: values[row] for name, values in column.items()}
             tie = _joint_equality if entry["type"] == JOINT else _body_equality
             out.append(tie(model, topology, body_q, row, entry))

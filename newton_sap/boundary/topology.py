@@ -184,7 +184,7 @@ def _groups(model, trees, loops) -> tuple[list[int], np.ndarray]:
     world, flags = model.body_world.numpy(), model.body_flags.numpy()
     roots = [tree[0][0] for tree in trees]
     worlds = [int(world[body]) for body in roots]
-    shaped = {int(b) for b in model.shape_body.numpy()} if model.shape_count else set()
+    shaped = _shaped_bodies(model)
 
     def may_touch_all(tree):
         return world[tree[0][0]] == -1 and any(body in shaped and not flags[body] & _KINEMATIC for body, _ in tree)
@@ -198,6 +198,17 @@ def _groups(model, trees, loops) -> tuple[list[int], np.ndarray]:
     return [number[w] for w in worlds], np.array(list(number), dtype=np.int32)
 
 
+def _shaped_bodies(model) -> set[int]:
+    return {int(b) for b in model.shape_body.numpy()} if model.shape_count else set()
+
+
+def equality_table(model):
+    """Return where importers put MuJoCo's equality constraints, None if the model has none."""
+    table = getattr(model, "mujoco", None)
+    kinds = getattr(table, "equality_constraint_type", None)
+    return None if kinds is None or not len(kinds) else table
+
+
 def _tied_bodies(model, loops) -> list[tuple[int, int]]:
     """Pairs of bodies, -1 for the world, that loop joints, mimics and equality constraints tie together."""
     parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
@@ -205,9 +216,8 @@ def _tied_bodies(model, loops) -> list[tuple[int, int]]:
     joints = [(j, leader) for j, leader in enumerate(model.joint_mimic_joint.numpy()) if leader >= 0]
     if model.constraint_mimic_count:
         joints += zip(model.constraint_mimic_joint0.numpy(), model.constraint_mimic_joint1.numpy(), strict=True)
-    table = getattr(model, "mujoco", None)
-    kinds = getattr(table, "equality_constraint_type", None)
-    if kinds is not None and len(kinds):
+    table = equality_table(model)
+    if table is not None:
         pairs += zip(table.equality_constraint_body1.numpy(), table.equality_constraint_body2.numpy(), strict=True)
         joints += zip(table.equality_constraint_joint1.numpy(), table.equality_constraint_joint2.numpy(), strict=True)
     return pairs + [(child[a], child[b]) for a, b in joints if min(a, b) >= 0]
@@ -284,7 +294,7 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
 def _always_prescribed(model, inbound, group_count: int) -> tuple[int, ...]:
     """List the bodies that must stay kinematic."""
     flags, world, mass = model.body_flags.numpy(), model.body_world.numpy(), model.body_mass.numpy()
-    shaped = {int(b) for b in model.shape_body.numpy()} if model.shape_count else set()
+    shaped = _shaped_bodies(model)
     return tuple(
         body
         for body in np.flatnonzero(flags & _KINEMATIC).tolist()

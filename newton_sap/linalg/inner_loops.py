@@ -68,23 +68,34 @@ def row_times(A: wp.array[wp.float64], start: int, x: wp.array[wp.float64], from
     ...
 
 
-@wp.func_native("""
-    const double* j = (const double*)(J.data + first);
-    const int* u = unknown.data + first;
-    const int* own = block.data + base;
-    double* h = P.data;
-    for (int b = 0; b < count; ++b) {
+_G_TIMES_COLUMN = """
         const double x = j[3 * b], y = j[3 * b + 1], z = j[3 * b + 2];
         const double g0 = G.data[0][0] * x + G.data[0][1] * y + G.data[0][2] * z;
         const double g1 = G.data[1][0] * x + G.data[1][1] * y + G.data[1][2] * z;
         const double g2 = G.data[2][0] * x + G.data[2][1] * y + G.data[2][2] * z;
         const int column = u[b];
+"""
+
+_ADD_TREE_BLOCK = (
+    """
+    const double* j = (const double*)(J.data + first);
+    const int* u = unknown.data + first;
+    const int* own = block.data + base;
+    double* h = P.data;
+    for (int b = 0; b < count; ++b) {
+"""
+    + _G_TIMES_COLUMN
+    + """
         for (int a = lane; a < count; a += lanes)
             if (own[u[a]] == own[column])
                 h[row_start.data[base + u[a]] + column - own[column]] +=
                     g0 * j[3 * a] + g1 * j[3 * a + 1] + g2 * j[3 * a + 2];
     }
-""")
+"""
+)
+
+
+@wp.func_native(_ADD_TREE_BLOCK)
 def add_tree_block(
     P: wp.array[wp.float64],
     row_start: wp.array[wp.int32],
@@ -102,21 +113,21 @@ def add_tree_block(
     ...
 
 
-_ADD_BLOCK = """
+_ADD_BLOCK = (
+    """
     const double* j = (const double*)(J.data + first);
     const int* u = unknown.data + first;
     {real}* h = H.data + start;
     for (int b = 0; b < count; ++b) {{
-        const double x = j[3 * b], y = j[3 * b + 1], z = j[3 * b + 2];
-        const double g0 = G.data[0][0] * x + G.data[0][1] * y + G.data[0][2] * z;
-        const double g1 = G.data[1][0] * x + G.data[1][1] * y + G.data[1][2] * z;
-        const double g2 = G.data[2][0] * x + G.data[2][1] * y + G.data[2][2] * z;
-        const int column = u[b];
+"""
+    + _G_TIMES_COLUMN
+    + """
         for (int a = lane; a < count; a += lanes)
             if (u[a] <= column)
                 h[(long long)u[a] * n + column] += ({real})(g0 * j[3 * a] + g1 * j[3 * a + 1] + g2 * j[3 * a + 2]);
     }}
 """
+)
 
 _FILL_ROW = """
     {real}* h = H.data + start + (long long)row * n;

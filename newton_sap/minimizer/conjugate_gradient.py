@@ -67,10 +67,7 @@ def precondition(tree: Tree, m: Motion, pools: Pools, problem: Problem, at: Rang
     for t in range(tree.group_tree_start[g] + at.lane, tree.group_tree_start[g + 1], at.lanes):
         start = problem.tree_start[t]
         if start >= 0:
-            block = free_block(tree, m, t)
-            block.offset = at.base + start
-            block.shift = start
-            factor_alone(m.factor, block, problem.last, 0, 1)
+            factor_alone(m.factor, free_block(tree, m, t, at.base + start, start), problem.last, 0, 1)
     sync()
 
 
@@ -83,9 +80,7 @@ def apply_preconditioner(tree: Tree, m: Motion, problem: Problem, at: Range, g: 
     for t in range(tree.group_tree_start[g] + at.lane, tree.group_tree_start[g + 1], at.lanes):
         start = problem.tree_start[t]
         if start >= 0:
-            block = free_block(tree, m, t)
-            block.offset = at.base + start
-            block.shift = start
+            block = free_block(tree, m, t, at.base + start, start)
             solve_alone(m.factor, block, problem.last, problem.cg_z, 0, 1)
     sync()
 

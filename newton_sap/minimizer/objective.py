@@ -105,27 +105,28 @@ def sum_impulses(pools: Pools, problem: Problem, at: Range):
 
 
 @wp.func
+def scaled_squares(problem: Problem, u: int):
+    """Squares of one unknown's residual, momentum and constraint impulse in the common unit (F 3.2)."""
+    D = problem.scale[u]
+    r = D * (problem.excess[u] - problem.impulse[u])
+    p = D * problem.momentum[u]
+    j = D * problem.impulse[u]
+    return wp.vec3d(r * r, p * p, j * j)
+
+
+@wp.func
 def measure(problem: Problem, at: Range, constraint_cost: wp.float64):
     """Reduce to the cost and the scaled norms."""
     quadratic = wp.float64(0.0)
-    residual = wp.float64(0.0)
-    momentum = wp.float64(0.0)
-    impulse = wp.float64(0.0)
-    for i in range(at.lane, at.unknowns, at.lanes):
-        u = at.base + i
-        D = problem.scale[u]
+    squares = wp.vec3d()
+    for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
         quadratic += (problem.v[u] - problem.v_star[u]) * problem.excess[u]
-        g = D * (problem.excess[u] - problem.impulse[u])
-        p = D * problem.momentum[u]
-        j = D * problem.impulse[u]
-        residual += g * g
-        momentum += p * p
-        impulse += j * j
+        squares += scaled_squares(problem, u)
     value = Value()
     value.cost = total(wp.float64(0.5) * quadratic + constraint_cost)
-    value.residual = wp.sqrt(total(residual))
-    value.impulse = wp.sqrt(total(impulse))
-    value.scale = wp.max(wp.sqrt(total(momentum)), value.impulse)
+    value.residual = wp.sqrt(total(squares[0]))
+    value.impulse = wp.sqrt(total(squares[2]))
+    value.scale = wp.max(wp.sqrt(total(squares[1])), value.impulse)
     return value
 
 
@@ -136,19 +137,11 @@ def trees_settled(tree: Tree, problem: Problem, at: Range, g: int, accuracy: wp.
     for t in range(tree.group_tree_start[g] + at.lane, tree.group_tree_start[g + 1], at.lanes):
         start = problem.tree_start[t]
         if start >= 0:
-            residual = wp.float64(0.0)
-            momentum = wp.float64(0.0)
-            impulse = wp.float64(0.0)
+            squares = wp.vec3d()
             for u in range(at.base + start, at.base + problem.block_end[at.base + start]):
-                D = problem.scale[u]
-                r = D * (problem.excess[u] - problem.impulse[u])
-                p = D * problem.momentum[u]
-                j = D * problem.impulse[u]
-                residual += r * r
-                momentum += p * p
-                impulse += j * j
-            scale = wp.sqrt(wp.max(momentum, impulse))
-            if wp.sqrt(residual) > optimality_abs + accuracy * scale:
+                squares += scaled_squares(problem, u)
+            scale = wp.sqrt(wp.max(squares[1], squares[2]))
+            if wp.sqrt(squares[0]) > optimality_abs + accuracy * scale:
                 unsettled += wp.float64(1.0)
     return total(unsettled) == wp.float64(0.0)
 

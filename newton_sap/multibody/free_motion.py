@@ -224,13 +224,15 @@ def add_to_parent(tree: Tree, m: Motion, link: int):
 
 
 @wp.func
-def free_block(tree: Tree, m: Motion, t: int):
-    """Where the factor of a tree's free dofs lies; prescribed ones lead the tree."""
+def free_block(tree: Tree, m: Motion, t: int, offset: int, shift: int):
+    """Where the factor of a tree's free dofs lies, prescribed ones lead the tree; the rest as in :class:`Skyline`."""
     locked = m.locked[t]
     block = Skyline()
     block.stride = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
     block.start = wp.int64(tree.tree_factor_start[t] + locked * (block.stride + 1))
     block.size = block.stride - locked
+    block.offset = offset
+    block.shift = shift
     return block
 
 
@@ -251,9 +253,7 @@ def solve_free_motion(tree: Tree, m: Motion, t: int):
     for i in range(locked, size):
         for k in range(i, tree.dof_last[first + i] - first + 1):
             m.factor[factor + i * size + k] = m.A[block + i * size + k]
-    free = free_block(tree, m, t)
-    free.offset = first + locked
-    free.shift = first + locked
+    free = free_block(tree, m, t, first + locked, first + locked)
     factor_alone(m.factor, free, tree.dof_last, 0, 1)
     solve_alone(m.factor, free, tree.dof_last, m.v_star, 0, 1)
     for i in range(size):

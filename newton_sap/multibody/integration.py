@@ -61,6 +61,13 @@ def com_velocity(m: Motion, orders: Orders, dof: int, r_OC: wp.vec3d):
 
 
 @wp.func
+def store_free_velocity(m: Motion, orders: Orders, out: StateArrays, qd: int, dof: int, r_OC: wp.vec3d):
+    """Write a free joint's velocity in the order asked for."""
+    w = wp.vec3d(m.v[dof], m.v[dof + 1], m.v[dof + 2])
+    write_free_velocity(orders, out.joint_qd, qd, w, com_velocity(m, orders, dof, r_OC), r_OC)
+
+
+@wp.func
 def advance_free(
     tree: Tree,
     joints: Joints,
@@ -89,10 +96,7 @@ def advance_free(
     for i in range(3):
         out.joint_q[q + i] = wp.float32(anchor[i])
     write_quaternion(out.joint_q, q + 3, after)
-    r_OC = wp.quat_rotate(after * back, com)
-    w = wp.vec3d(m.v[dof], m.v[dof + 1], m.v[dof + 2])
-    v_C = com_velocity(m, orders, dof, r_OC)
-    write_free_velocity(orders, out.joint_qd, joints.qd_start[joint], w, v_C, r_OC)
+    store_free_velocity(m, orders, out, joints.qd_start[joint], dof, wp.quat_rotate(after * back, com))
 
 
 @wp.func
@@ -168,13 +172,10 @@ def keep_link(
         for i in range(joints.qd_start[joint], joints.qd_start[joint + 1]):
             out.joint_qd[i] = state.joint_qd[i]
         if is_free(joints.type[joint]) and orders.qd_in != orders.qd_out:
-            dof = tree.link_dof_start[link]
             back, origin = child_anchor_inverse(joints.X_c[joint])
             turned = read_quaternion(state.joint_q, joints.q_start[joint] + 3)
             r_OC = wp.quat_rotate(turned * back, to_vec3d(bodies.com[tree.link_body[link]]))
-            w = wp.vec3d(m.v[dof], m.v[dof + 1], m.v[dof + 2])
-            v_C = com_velocity(m, orders, dof, r_OC)
-            write_free_velocity(orders, out.joint_qd, joints.qd_start[joint], w, v_C, r_OC)
+            store_free_velocity(m, orders, out, joints.qd_start[joint], tree.link_dof_start[link], r_OC)
 
 
 @wp.kernel
