@@ -145,6 +145,10 @@ class SAPOptions:
     """How many contacts may act at the same time, in the whole model. None: as many as Newton may report where they fit
     into 16 MiB, else one for a sphere, two for a capsule, four for any other shape, more for a body of its own."""
 
+    threads: int = 1
+    """CPU threads [-], >= 1, that share the worlds of a step outside graphs, with the same bits; a captured graph has one.
+    Default: two threads take 0.65 to 0.8 of the time for a thousand worlds, longer for less than a hundred."""
+
     def __post_init__(self):
         for name, value in vars(self).items():
             if isinstance(value, np.generic):
@@ -184,6 +188,7 @@ class SAPOptions:
         _require_integer("line_search_max_iterations", self.line_search_max_iterations, 1)
         if self.max_contacts is not None:
             _require_integer("max_contacts", self.max_contacts, 0)
+        _require_integer("threads", self.threads, 1)
         for name in ("dissipation_ahead_of_touch", "spin_friction", "strict"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, not {getattr(self, name)!r}")

@@ -51,7 +51,7 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     if solver._settings.renewals:  # friction was bounded by what the solver expected of this step
         solver._solve(stats, solver._settings)
     place(solver, state_out)  # the observed velocity, in solver coordinates, is arrived.v0
-    solver._launch_groups(restart_from, [solver.tree, solver.motion, solver.problem, solver.arrived.v0])
+    solver.launches.groups(restart_from, [solver.motion, solver.problem, solver.arrived.v0])
     # No iteration: evaluates once, at the observed velocity.
     solver._solve(stats, minimizer_settings(replace(solver.options, max_iterations=0, friction_bound="start")))
     return _collect(solver, stats, frame.dt)

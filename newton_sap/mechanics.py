@@ -24,8 +24,7 @@ def place(solver, state) -> None:
     orders.qd_in = int(getattr(state, "joint_qd_order", "public") == "sap")
     orders.reference_is_com = int(solver.options.position_update == "symplectic")
     copied = state_arrays(state, wp.clone(state.body_q), wp.clone(state.body_qd))
-    inputs = [solver.tree, solver.joints, solver.bodies, solver.arrived, orders, copied]
-    solver._launch(publish_bodies, solver.topology.tree_count, inputs)
+    solver.launches.trees(publish_bodies, [solver.joints, solver.bodies, solver.arrived, orders, copied])
 
 
 def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:

@@ -83,11 +83,11 @@ def observe_drives(solver, frame, observables) -> None:
         out.zero_()
         step = bundles.joint_input(solver._joint_options, frame)
         inputs = [solver.tree, solver.joints, solver.motion, solver.pools.rows, solver.problem, step, frame.dt, out]
-        solver._launch(forces.observe_drive_efforts, solver.topology.link_count, inputs)
+        solver.launches.single(forces.observe_drive_efforts, solver.topology.link_count, inputs)
         if solver.topology.loop_joints:
             inputs = [solver.tree, solver.joints, solver.couplings, solver.motion, solver.pools.couplers]
             count = solver.couplings.kind.shape[0]
-            solver._launch(forces.observe_loop_drive_efforts, count, [*inputs, step, frame.dt, out])
+            solver.launches.single(forces.observe_loop_drive_efforts, count, [*inputs, step, frame.dt, out])
 
 
 def observe(solver, frame, contacts, observables) -> None:
@@ -98,12 +98,12 @@ def observe(solver, frame, contacts, observables) -> None:
     for out in _requested(observables, kinds.BODY_QDD, state, "body_qdd"):
         out.zero_()
         inputs = [solver.tree, solver.motion, solver.arrived, frame.dt, out]
-        solver._launch(output.observe_accelerations, solver.topology.link_count, inputs)
+        solver.launches.single(output.observe_accelerations, solver.topology.link_count, inputs)
     for out in _requested(observables, kinds.BODY_PARENT_F, state, "body_parent_f"):
         out.zero_()
-        inputs = [solver.tree, solver.joints, solver.bodies, solver.couplings, solver.motion, solver.arrived]
+        inputs = [solver.joints, solver.bodies, solver.couplings, solver.motion, solver.arrived]
         inputs += [solver.pools, frame.orders, frame.efforts, frame.dt, out]
-        solver._launch(output.observe_parent_wrenches, solver.topology.tree_count, inputs)
+        solver.launches.trees(output.observe_parent_wrenches, inputs)
     if observables is not None:
         _observe_contacts(solver, frame, observables)
 
@@ -114,23 +114,23 @@ def _observe_contacts(solver, frame, observables) -> None:
     for out in _requested(observables, kinds.JOINT_CONTACT_F):
         out.zero_()
         inputs = [solver.tree, solver.joints, solver.motion, solver.arrived, solver.pool, frame.dt, out]
-        solver._launch(forces.observe_joint_contact_forces, solver.topology.group_count, inputs)
+        solver.launches.single(forces.observe_joint_contact_forces, solver.topology.group_count, inputs)
     if frame.rows is None:  # no capacity, so the arrays have no entries
         return
     for kind, values in ((kinds.CONTACT_IMPULSE, solver.pool.gamma), (kinds.CONTACT_VELOCITY, solver.pool.vc)):
         for out in _requested(observables, kind):
             out.zero_()
-            solver._launch_groups(forces.observe_in_contact_frames, [solver.pool, values, out])
+            solver.launches.groups(forces.observe_in_contact_frames, [solver.pool, values, out])
     for out in _requested(observables, kinds.CONTACT_GAP):
         inputs = [solver.tree, solver.bodies, solver.shapes, solver.motion, frame.rows]
-        inputs += [frame.state_in.body_q, frame.state_in.body_qd, solver._threads, out]
-        solver._launch(forces.observe_gaps, solver._threads, inputs)
+        inputs += [frame.state_in.body_q, frame.state_in.body_qd, solver._collectors, out]
+        solver.launches.single(forces.observe_gaps, solver._collectors, inputs)
 
 
 def write_contact_forces(solver, dt: float, out: wp.array) -> None:
     """Write the last step's contact forces, as ``contact_f`` has them."""
     out.zero_()
-    solver._launch_groups(output.observe_contact_forces, [solver.tree, solver.motion, solver.pool, dt, out])
+    solver.launches.groups(output.observe_contact_forces, [solver.motion, solver.pool, dt, out])
 
 
 def _requested(observables, kind: str, legacy=None, attribute: str = "") -> list[wp.array]:

@@ -325,7 +325,8 @@ def assemble_problem(
     step: StepInput,
 ):
     """One block per group: its lane 0 gathers and numbers, all lanes build Jacobians and regularisation."""
-    g, lane = wp.tid()
+    block, lane = wp.tid()
+    g = tree.first_group + block
     start = pools.contacts.group_start[g]
     count = pools.contacts.group_count[g]
     base = tree.group_dof_start[g]
@@ -357,7 +358,8 @@ def refresh_momenta(m: Motion, problem: Problem, base: int, i: int):
 @wp.kernel
 def restart_from(tree: Tree, m: Motion, problem: Problem, v: wp.array[wp.float64]):
     """Put the unknowns at a given velocity, with the products that go along."""
-    g, lane = wp.tid()
+    block, lane = wp.tid()
+    g = tree.first_group + block
     base = tree.group_dof_start[g]
     for i in range(lane, problem.count[g], wp.block_dim()):
         problem.v[base + i] = v[problem.dof[base + i]]

@@ -26,6 +26,7 @@ from .boundary.validation import (
     require_prescribed,
     validate_dt,
     validate_model,
+    validate_threads,
     validate_topology,
 )
 from .config import SAPOptions, resolve_options
@@ -35,6 +36,7 @@ from .coupling import CoupledArticulations
 from .diagnostics import SolverReport, clear_stats, read_report, require_healthy
 from .inspection import Inspection, read_inspection
 from .inverse import InverseDynamics, inverse_dynamics
+from .launches import Launches
 from .linalg.lanes import BLOCK_DIM
 from .mechanics import energy_and_momentum
 from .memory import memory_by_buffer
@@ -91,7 +93,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     Args:
         model: The model to simulate.
         preset: ``"approx32"``, ``"approx64"`` or ``"drake"``; see ``newton_sap.PRESETS``. Explicit keywords win.
-        contact_model: See :class:`newton_sap.SAPOptions` for this and the keywords up to ``max_contacts``; None keeps
+        contact_model: See :class:`newton_sap.SAPOptions` for this and the keywords up to ``threads``; None keeps
             the preset's or the default value.
         collision_pipeline: A pipeline of the same model that :meth:`step` runs by itself, into ``solver.contacts``.
         collision_frequency: Newton's numbers for detection between iterations, of which SolverSAP has none.
@@ -138,6 +140,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         line_search_tolerance: float | None = None,
         strict: bool | None = None,
         max_contacts: int | None = None,
+        threads: int | None = None,
         collision_pipeline: newton.CollisionPipeline | None = None,
         collision_frequency: Mapping[_Base.CollisionSlot, int] | None = None,
         collision_frequency_type: Mapping[_Base.CollisionSlot, _Base.CollisionFrequencyType] | None = None,
@@ -152,7 +155,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             collision_frequency_type=collision_frequency_type,
         )
         validate_model(model)
-        self.topology = build_topology(model)
+        validate_threads(self.options.threads, model.device)
+        self.topology = build_topology(model, self.options.threads)
         validate_topology(model, self.topology)
         self._allocate()
         self._read_model()
@@ -193,15 +197,16 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         contacts = self._resolve_step_contacts(contacts)
         self.validate_observables(observables, contacts)
         frame = self._open_frame(state_in, state_out, control, contacts, dt)
-        self._move_bodies(frame)
-        self._detect_contacts(frame.state_in, frame.dt)
-        self._move_freely(frame)
-        self._prepare_contacts(frame)
-        self._assemble(frame)
-        self._minimize(frame)
-        observe.observe_drives(self, frame, observables)
-        self._integrate(frame)
-        self._publish(frame)
+        with self.launches:
+            self._move_bodies(frame)
+            self._detect_contacts(frame.state_in, frame.dt)
+            self._move_freely(frame)
+            self._prepare_contacts(frame)
+            self._assemble(frame)
+            self._minimize(frame)
+            observe.observe_drives(self, frame, observables)
+            self._integrate(frame)
+            self._publish(frame)
         self._move_particles(frame)
         observe.observe(self, frame, contacts, observables)
         if self.options.strict and not self.device.is_capturing:
@@ -262,8 +267,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         """Public velocity to sap velocity, and poses, velocities and motion columns."""
         self._adopt_initial_velocities(frame)
         self.motion.group_speed.zero_()
-        inputs = [self.tree, self.joints, self.bodies, self.motion, frame.orders, frame.before]
-        self._launch(kinematics, self.topology.tree_count, inputs)
+        self.launches.trees(kinematics, [self.joints, self.bodies, self.motion, frame.orders, frame.before])
 
     def _adopt_initial_velocities(self, frame: Frame) -> None:
         """Where the model gives a free body its velocity through ``body_qd`` alone, start from that."""
@@ -271,12 +275,12 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             model, state = self.model, frame.state_in
             inputs = [self._adopting_joints, model.joint_child, model.joint_qd_start, model.joint_X_p]
             inputs += [self._initial_body_qd, state.body_qd, state.joint_qd]
-            self._launch(adopt_body_velocity, len(self._adopting_joints), inputs)
+            self.launches.single(adopt_body_velocity, len(self._adopting_joints), inputs)
 
     def _move_freely(self, frame: Frame) -> None:
         """A, r and v_star."""
-        inputs = [self.tree, self.joints, self.bodies, self.motion, frame.orders, frame.efforts]
-        self._launch(free_motion, self.topology.tree_count, [*inputs, frame.state_in.joint_q, frame.dt])
+        inputs = [self.joints, self.bodies, self.motion, frame.orders, frame.efforts, frame.state_in.joint_q, frame.dt]
+        self.launches.trees(free_motion, inputs)
 
     def _prepare_contacts(self, frame: Frame) -> None:
         """Fill the contact pool and list its slots by group."""
@@ -287,11 +291,13 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         arrivals = self.arrivals
         arrivals.head.zero_()
         arrivals.group_count.zero_()
-        tables = [self.tree, self.bodies, self.shapes, self.motion, arrivals]
+        tables = [self.bodies, self.shapes, self.motion, arrivals]
         source = [frame.rows, self._contact_options, frame.state_in.body_q, frame.state_in.body_qd, frame.dt]
-        self._launch(collect_contacts, self._threads, [*tables, self.stats, *source, self._threads])
+        self.launches.single(
+            collect_contacts, self._collectors, [self.tree, *tables, self.stats, *source, self._collectors]
+        )
         wp.utils.array_scan(arrivals.group_count, arrivals.group_start, inclusive=False)
-        self._launch_groups(fill_contacts, [*tables, self.pool, self.stats, *source])
+        self.launches.groups(fill_contacts, [*tables, self.pool, self.stats, *source])
 
     def _assemble(self, frame: Frame) -> None:
         """Rows, unknowns, contact Jacobians and regularisation of every group."""
@@ -299,8 +305,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         step.joints = bundles.joint_input(self._joint_options, frame)
         step.contacts = self._contact_options
         step.dt = frame.dt
-        inputs = [self.tree, self.joints, self.bodies, self.couplings, self.motion, self.pools, self.problem, step]
-        self._launch_groups(assemble_problem, inputs)
+        inputs = [self.joints, self.bodies, self.couplings, self.motion, self.pools, self.problem, step]
+        self.launches.groups(assemble_problem, inputs)
 
     def _minimize(self, frame: Frame) -> None:
         """The velocity at the end of the step."""
@@ -308,29 +314,30 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _solve(self, stats: Stats, settings: Settings) -> None:
         """Minimise the assembled problem, counting in ``stats``."""
-        inputs = [self.tree, self.couplings, self.motion, self.pools, self.problem]
-        self._launch_groups(self._minimize_kernel, [*inputs, stats, settings, self.hessian])
+        inputs = [self.couplings, self.motion, self.pools, self.problem, stats, settings, self.hessian]
+        self.launches.groups(self._minimize_kernel, inputs)
 
     def _integrate(self, frame: Frame) -> None:
         """Coordinates at the end of the step, and the velocity in the caller's order."""
         if self.topology.loop_joints and frame.state_out is not frame.state_in:  # theirs are measured from these
             wp.copy(frame.state_out.joint_q, frame.state_in.joint_q)
             wp.copy(frame.state_out.joint_qd, frame.state_in.joint_qd)
-        inputs = [self.tree, self.joints, self.bodies, self.motion, frame.orders, frame.before, frame.after]
-        self._launch(integrate, self.topology.tree_count, [*inputs, UPDATES[self.options.position_update], frame.dt])
+        inputs = [self.joints, self.bodies, self.motion, frame.orders, frame.before, frame.after]
+        self.launches.trees(integrate, [*inputs, UPDATES[self.options.position_update], frame.dt])
 
     def _publish(self, frame: Frame) -> None:
         """Body states of the new joint state."""
         if frame.state_in is not frame.state_out and self.topology.link_count < self.model.body_count:
-            self._launch(output.keep_loose_bodies, self.model.body_count, [self.tree, frame.before, frame.after])
+            self.launches.single(
+                output.keep_loose_bodies, self.model.body_count, [self.tree, frame.before, frame.after]
+            )
         orders = Orders()
         orders.qd_in = frame.orders.qd_out
         orders.reference_is_com = frame.orders.reference_is_com
-        inputs = [self.tree, self.joints, self.bodies, self.arrived, orders, frame.after]
-        self._launch(output.publish_bodies, self.topology.tree_count, inputs)
+        self.launches.trees(output.publish_bodies, [self.joints, self.bodies, self.arrived, orders, frame.after])
         if self.topology.loop_joints:
             inputs = [self.tree, self.joints, self.couplings, self.arrived]
-            self._launch(output.publish_loop_joints, self.couplings.kind.shape[0], [*inputs, frame.after])
+            self.launches.single(output.publish_loop_joints, self.couplings.kind.shape[0], [*inputs, frame.after])
 
     def _move_particles(self, frame: Frame) -> None:
         """Particles fly freely, by Newton's own integrator: gravity and applied forces, no contact."""
@@ -359,7 +366,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             self.stats.lost_rows.zero_()
             self.stats.overflows.zero_()
             mask = self._no_mask
-        self._launch(clear_stats, self.topology.group_count, [self.stats, self._group_world, mask])
+        self.launches.single(clear_stats, self.topology.group_count, [self.stats, self._group_world, mask])
 
     def notify_model_changed(self, flags: newton.ModelFlags | int) -> None:
         """Take note of changed model arrays.
@@ -476,6 +483,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.pools.rows = allocate(RowPool, {"*": rows, "count": size.group_count}, device)
         self.couplings, self.pools.couplers = build_couplings(self.model, size, size.loop_joints, device)
         self.tree.group_tied = tied_groups(self.couplings)
+        self.launches = Launches(self.tree, size, device)
         iterative = size.dof_count if size.needs_iterations else 0
         unknowns = {"*": size.dof_count, "count": size.group_count, "tree_start": size.tree_count}
         unknowns |= dict.fromkeys(("cg_r", "cg_z", "cg_p", "cg_q"), iterative)
@@ -528,7 +536,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.pool = allocate_contacts(slots, size.group_count, stride, device)
         self.pools.contacts = self.pool
         # CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping.
-        self._threads = 1 if device.is_cpu else min(max(rows, 1), 65536)
+        self._collectors = 1 if device.is_cpu else min(max(rows, 1), 65536)
 
     def _read_model(self) -> None:
         """Point the bundles at the model's current arrays."""
@@ -560,13 +568,3 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         """Factor the mass matrix once, so that a dof without inertia is named here and not found as NaN later."""
         self._place_at_rest()
         require_positive_mass_matrix(self.model, self.topology, self.motion.A.numpy(), self.motion.locked.numpy())
-
-    def _launch(self, kernel, dim: int, inputs: list) -> None:
-        if dim:
-            wp.launch(kernel, dim=dim, inputs=inputs, block_dim=BLOCK_DIM, device=self.device)
-
-    def _launch_groups(self, kernel, inputs: list) -> None:
-        if self.topology.dof_count:
-            wp.launch_tiled(
-                kernel, dim=[self.topology.group_count], inputs=inputs, block_dim=BLOCK_DIM, device=self.device
-            )

@@ -27,6 +27,8 @@ COUPLER_ROWS = 6
 class Tree:
     """Who hangs on whom; constant after construction (int32)."""
 
+    first_tree: int  # where the threads of a launch begin to count
+    first_group: int
     tree_link_start: wp.array[wp.int32]  # (T + 1,)
     tree_dof_start: wp.array[wp.int32]  # (T + 1,)
     tree_block_start: wp.array[wp.int32]  # (T + 1,) first entry of the tree's dense block in A

@@ -115,6 +115,12 @@ def test_step_is_a_list_of_stages():
     assert not any(isinstance(node, ast.BinOp) for node in ast.walk(ast.Module(body, []))), "arithmetic in step"
 
 
+@pytest.mark.parametrize("path", PACKAGE, ids=relative)
+def test_no_tiles(path):
+    """Tiles of Warp take storage that all CPU threads of a process share, so that ``threads`` would crash."""
+    assert "wp.tile" not in path.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "newton_sap" / "minimizer").glob("*.py")), ids=relative)
 def test_minimizer_knows_no_newton(path):
     """The minimiser is a numerical method and imports nothing of the host."""

@@ -13,6 +13,7 @@ from test_against_reference import SCENES, TIGHT, scene
 
 from newton_sap import SolverSAP
 from newton_sap.boundary import forces
+from newton_sap.launches import Launches
 from newton_sap.reference import ReferenceSolver
 
 Kind = SolverSAP.ObservableKind
@@ -468,11 +469,11 @@ def test_nothing_is_computed_unless_requested(monkeypatch):
     """A step launches the kernels of exactly what is requested, and its result does not depend on it."""
     launched = []
 
-    def recorded(launch):
-        return lambda kernel, *args, **kwargs: (launched.append(kernel), launch(kernel, *args, **kwargs))
+    def noted(launch):
+        return lambda launches, kernel, *args: (launched.append(kernel), launch(launches, kernel, *args))
 
-    for name in ("launch", "launch_tiled"):
-        monkeypatch.setattr(wp, name, recorded(getattr(wp, name)))
+    for name in ("single", "trees", "groups"):
+        monkeypatch.setattr(Launches, name, noted(getattr(Launches, name)))
     kernels = {
         Kind.JOINT_CONTACT_F: forces.observe_joint_contact_forces,
         Kind.JOINT_DRIVE_F: forces.observe_drive_efforts,

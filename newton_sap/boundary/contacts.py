@@ -394,7 +394,8 @@ def fill_contacts(
     dt: wp.float64,
 ):
     """One block per group: its lane 0 sorts the group's rows into slots, all lanes write points and materials."""
-    g, lane = wp.tid()
+    block, lane = wp.tid()
+    g = tree.first_group + block
     share = share_of(arrivals, pool.row.shape[0], g)
     start = share[0]
     count = share[1]

@@ -48,4 +48,5 @@ class OwnedDetection(_Base):
         if self.collision_pipeline is not None:
             when = self._resolved_collision_frequency_type(self.CollisionSlot.RIGID)
             if when != self.CollisionFrequencyType.NONE:
+                self.launches.wait()
                 self._run_rigid_collision(state, dt)

@@ -170,9 +170,10 @@ def observe_gaps(
 
 
 @wp.kernel
-def observe_in_contact_frames(pool: ContactPool, values: wp.array[wp.vec3d], out: wp.array[wp.vec3]):
+def observe_in_contact_frames(tree: Tree, pool: ContactPool, values: wp.array[wp.vec3d], out: wp.array[wp.vec3]):
     """Turn one vector per contact into its contact frame: two tangents, then the normal."""
-    g, lane = wp.tid()
+    block, lane = wp.tid()
+    g = tree.first_group + block
     start = pool.group_start[g]
     for slot in range(start + lane, start + pool.group_count[g], wp.block_dim()):
         if pool.spin_of[slot] < 0:

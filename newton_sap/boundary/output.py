@@ -25,7 +25,7 @@ def publish_bodies(
     state: StateArrays,
 ):
     """Poses and COM velocities of the new joint state."""
-    t = wp.tid()
+    t = tree.first_tree + wp.tid()
     for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
         frame = place_link(tree, joints, bodies, arrived, orders, state, link, 0)
         if tree.link_joint[link] >= 0:
@@ -112,7 +112,8 @@ def observe_contact_forces(
     contact_f: wp.array[wp.spatial_vector],
 ):
     """Force on shape 0's body by shape 1's and its torque about that body's COM; other rows stay zero."""
-    g, lane = wp.tid()
+    block, lane = wp.tid()
+    g = tree.first_group + block
     start = pool.group_start[g]
     for slot in range(start + lane, start + pool.group_count[g], wp.block_dim()):
         if pool.spin_of[slot] >= 0:
@@ -197,7 +198,7 @@ def observe_parent_wrenches(
 
     A body that no joint moves keeps its zero.
     """
-    t = wp.tid()
+    t = tree.first_tree + wp.tid()
     start = tree.tree_link_start[t]
     end = tree.tree_link_start[t + 1]
     for link in range(start, end):

@@ -32,6 +32,8 @@ class Topology:
     prescribed: tuple[int, ...]
     """Kinematic bodies that are taken for prescribed once and for all: nothing would move them, or they would touch every
     world."""
+    part_start: np.ndarray
+    """(P + 1,) first group of each CPU thread's share."""
     group_world: np.ndarray
     """(G,) Newton world of each group; -1 for global entities, or where all worlds form one group."""
     tree_count: int
@@ -41,9 +43,9 @@ class Topology:
     block_size: int
     """Entries of all mass-matrix blocks together."""
     factor_size: int
-    """Entries that hold their factors; on a CPU all trees share the place of the largest."""
+    """Entries that hold their factors; trees of one CPU thread share the place of the largest."""
     hessian_size: int
-    """Entries that hold the dense Hessians; groups too large for one have none, and on a CPU all share one."""
+    """Entries that hold the dense Hessians; groups too large for one have none, those of one CPU thread share a place."""
     contact_stride: int
     """Most dofs that move a pair's relative velocity at one point."""
     pair_stride: int
@@ -65,8 +67,8 @@ class Topology:
         return bundle
 
 
-def build_topology(model) -> Topology:
-    """Return the structure of a model.
+def build_topology(model, threads: int = 1) -> Topology:
+    """Return the structure of a model, shared by so many CPU threads, or fewer if there are fewer groups.
 
     Raises:
         NotImplementedError: A joint that is not simulated (cable, disabled tree joint), by name.
@@ -75,7 +77,7 @@ def build_topology(model) -> Topology:
     trees = _trees(model, inbound)
     groups, group_world = _groups(model, trees, loops)
     order = sorted(range(len(trees)), key=lambda t: (groups[t], t))
-    return _pack(model, inbound, [trees[t] for t in order], [groups[t] for t in order], group_world, loops)
+    return _pack(model, inbound, [trees[t] for t in order], [groups[t] for t in order], group_world, loops, threads)
 
 
 def body_name(model, body: int) -> str:
@@ -223,7 +225,7 @@ def _tied_bodies(model, loops) -> list[tuple[int, int]]:
     return pairs + [(child[a], child[b]) for a, b in joints if min(a, b) >= 0]
 
 
-def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
+def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topology:
     """Number links and dofs through and lay the arrays out."""
     links = [(tree, body, above) for tree, members in enumerate(trees) for body, above in members]
     tree_link_start = np.cumsum([0] + [len(t) for t in trees])
@@ -242,9 +244,12 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
     tree_of_group = np.searchsorted(groups, np.arange(group_count + 1))
     group_dof_start = tree_dof_start[tree_of_group]
     direct = np.diff(group_dof_start) <= DIRECT_DOFS
-    hessian_start, hessian_size = _place(np.where(direct, np.diff(group_dof_start) ** 2, 0), shared=model.device.is_cpu)
+    part_start = share_groups(np.diff(group_dof_start), threads)
+    part = np.repeat(np.arange(len(part_start) - 1), np.diff(part_start))
+    own = not model.device.is_cpu
+    hessian_start, hessian_size = _place(np.where(direct, np.diff(group_dof_start) ** 2, 0), None if own else part)
     # A large group's preconditioner takes the place of its trees' factors, all of which it needs at once.
-    factor_start, factor_size = _place(sizes**2, shared=model.device.is_cpu and direct.all())
+    factor_start, factor_size = _place(sizes**2, None if own or not direct.all() else part[groups])
     body_link = np.full(model.body_count, -1, dtype=np.int32)
     for link, (_, body, _) in enumerate(links):
         body_link[body] = link
@@ -276,6 +281,7 @@ def _pack(model, inbound, trees, groups, group_world, loops) -> Topology:
     dtypes = {name: np.int64 if name == "group_hessian_start" else np.int32 for name in arrays}
     return Topology(
         arrays={name: np.asarray(values).astype(dtypes[name]) for name, values in arrays.items()},
+        part_start=part_start,
         prescribed=_always_prescribed(model, inbound, group_count),
         group_world=group_world,
         tree_count=len(trees),
@@ -311,13 +317,21 @@ def _last_dofs(link_parent: list[int], link_dof_start: np.ndarray) -> np.ndarray
     return np.repeat(last, np.diff(link_dof_start))
 
 
-def _place(entries: np.ndarray, shared: bool) -> tuple[np.ndarray, int]:
+def share_groups(dofs: np.ndarray, threads: int) -> np.ndarray:
+    """Return where each thread's share of the groups begins, and the end: about as many dofs for each."""
+    done = np.concatenate([[0], np.cumsum(dofs)])
+    cuts = np.searchsorted(done, done[-1] * np.arange(1, threads) / threads)
+    return np.unique([0, *cuts, len(dofs)])
+
+
+def _place(entries: np.ndarray, part: np.ndarray | None) -> tuple[np.ndarray, int]:
     """Return where each of some dense matrices starts, and the entries that hold them all.
 
-    A CPU works on one after the other: shared by all, the place of the largest stays in the cache.
+    A CPU thread works on those of its part one after the other: shared by them, the place of the largest stays in the
+    cache. ``None`` gives each its own.
     """
     entries = entries.astype(np.int64)
-    start = np.zeros_like(entries) if shared else np.cumsum(entries) - entries
+    start = np.cumsum(entries) - entries if part is None else part * entries.max(initial=0)
     return start, int((start + entries).max(initial=0))
 
 

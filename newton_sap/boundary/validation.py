@@ -34,6 +34,12 @@ def validate_model(model) -> None:
     _require_kinematic_roots(model)
 
 
+def validate_threads(threads: int, device) -> None:
+    """Refuse CPU threads for a model on a GPU."""
+    if threads > 1 and not device.is_cpu:
+        raise ValueError(f"threads={threads} is for the CPU, and the model is on {device}; leave it at 1")
+
+
 def validate_topology(model, topology) -> None:
     """Refuse dofs that nothing gives inertia, and angular axes that are not orthogonal."""
     arrays = topology.arrays

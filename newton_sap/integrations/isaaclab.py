@@ -56,6 +56,7 @@ class SAPSolverCfg(NewtonSolverCfg):
     line_search_tolerance: float | None = None
     strict: bool | None = None
     max_contacts: int | None = None
+    threads: int | None = None
 
 
 def _make_manager():

@@ -13,7 +13,16 @@ def sync():
     ...
 
 
-@wp.func
-def total(x: wp.float64):
+# A sum written in Python would take storage that all CPU threads of the process share.
+@wp.func_native("""
+    if constexpr (WP_TILE_BLOCK_DIM == 1) {
+        return x;
+    } else {
+        auto each = wp::tile<double>(x);
+        auto sum = wp::tile_sum(each);
+        return sum.extract(wp::tile_coord(0));
+    }
+""")
+def total(x: wp.float64) -> wp.float64:
     """Sum over the lanes, the same bits on every lane."""
-    return wp.tile_sum(wp.tile(x))[0]
+    ...

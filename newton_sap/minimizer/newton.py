@@ -101,7 +101,8 @@ def minimize_kernel(evaluate_contact, real):
         H: wp.array[real],
     ):
         """v = argmin 1/2 (v - v*)^T A (v - v*) + sum_i l_i(J_i v + b_i); one block per group."""
-        g, lane = wp.tid()
+        block, lane = wp.tid()
+        g = tree.first_group + block
         at = range_of(tree, table, pools, problem, g, lane)
         value = Value()
         now = begin(at)

@@ -117,7 +117,7 @@ def free_motion(
     dt: wp.float64,
 ):
     """r_k = S_k . P + a_k v0_k + dt tau_k, A = S^T I S + diag, and A v_star = r, leaves to root."""
-    t = wp.tid()
+    t = tree.first_tree + wp.tid()
     first = tree.tree_dof_start[t]
     size = tree.tree_dof_start[t + 1] - first
     block = tree.tree_block_start[t]

@@ -191,7 +191,7 @@ def integrate(
     dt: wp.float64,
 ):
     """q = q0 (+) dt v."""
-    t = wp.tid()
+    t = tree.first_tree + wp.tid()
     first = tree.tree_dof_start[t]
     for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
         joint = tree.link_joint[link]

@@ -153,7 +153,7 @@ def kinematics(
     state: StateArrays,
 ):
     """X, V = sum_k S_k v_k, c = sum_k (dS_k/dt) v_k and inertia per link, root to leaves; also refreshes ``body_q``."""
-    t = wp.tid()
+    t = tree.first_tree + wp.tid()
     lock_root(tree, bodies, m, t)
     for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
         frame = place_link(tree, joints, bodies, m, orders, state, link, 1)
