@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import warp as wp
 
@@ -49,7 +49,8 @@ class Part:
     tree_count: int
     group_count: int
     recorded: Recorded
-    thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "newton_sap"))
+    thread: ThreadPoolExecutor | None = None
+    """Who works on it; None for the caller."""
 
 
 class Launches:
@@ -57,39 +58,34 @@ class Launches:
 
     def __init__(self, tree: Tree, topology: Topology, device):
         self.device = device
-        self._tree, self._tree_count, self._group_count = tree, topology.tree_count, topology.group_count
+        self._whole = Part(tree, topology.tree_count, topology.group_count, Recorded(device))
         starts = topology.part_start.tolist()
         self._parts = [self._part(topology, *limits) for limits in zip(starts[:-1], starts[1:], strict=True)]
-        self._recorded = Recorded(device)
         self._pending = []
         self._ahead = False
 
     def single(self, kernel, count: int, inputs: list) -> None:
         """Launch a kernel that no threads share."""
         self.wait()
-        if count:
-            self._run(wp.launch, kernel, count, inputs)
+        self._run(self._whole, wp.launch, kernel, count, inputs)
 
     def trees(self, kernel, inputs: list) -> None:
         """Launch one thread per tree; the kernel's first argument, the tree bundle, says where to begin."""
-        if self._shared:
-            for part in self._parts:
-                self._start(part, wp.launch, kernel, part.tree_count, inputs)
-        elif self._tree_count:
-            self._run(wp.launch, kernel, self._tree_count, [self._tree, *inputs])
+        for part in self._shares():
+            self._run(part, wp.launch, kernel, part.tree_count, [part.tree, *inputs])
 
     def groups(self, kernel, inputs: list) -> None:
         """Launch one block per group, with the same first argument."""
-        if self._shared:
-            for part in self._parts:
-                self._start(part, wp.launch_tiled, kernel, part.group_count, inputs)
-        elif self._group_count:
-            self._run(wp.launch_tiled, kernel, self._group_count, [self._tree, *inputs])
+        for part in self._shares():
+            self._run(part, wp.launch_tiled, kernel, part.group_count, [part.tree, *inputs])
 
     def wait(self) -> None:
         """Let all threads finish; raises what went wrong in them."""
-        while self._pending:
-            self._pending.pop().result()
+        pending, self._pending = self._pending, []
+        for future in pending:
+            future.exception()  # waits, and raises nothing
+        for future in pending:
+            future.result()
 
     def __enter__(self):
         self._ahead = True
@@ -98,28 +94,29 @@ class Launches:
         self._ahead = False
         self.wait()
 
-    @property
-    def _shared(self) -> bool:
-        """Whether there are threads to share; a graph is captured, and replayed, by one."""
-        return len(self._parts) > 1 and not self.device.is_capturing
+    def _shares(self) -> list[Part]:
+        """Return what the threads share; a graph is captured, and replayed, by one."""
+        return [self._whole] if len(self._parts) < 2 or self.device.is_capturing else self._parts
 
-    def _run(self, launch: Callable, kernel, count: int, inputs: list) -> None:
-        if self.device.is_cpu and not self.device.is_capturing:
-            self._recorded.prepare(launch, kernel, count, inputs).launch()
-        else:
+    def _run(self, part: Part, launch: Callable, kernel, count: int, inputs: list) -> None:
+        if not count:
+            return
+        if self.device.is_capturing or not self.device.is_cpu:
             launch(kernel, dim=[count], inputs=inputs, block_dim=BLOCK_DIM, device=self.device)
-
-    def _start(self, part: Part, launch: Callable, kernel, count: int, inputs: list) -> None:
-        command = part.recorded.prepare(launch, kernel, count, [part.tree, *inputs])
+            return
+        command = part.recorded.prepare(launch, kernel, count, inputs)
+        if part.thread is None:
+            command.launch()
+            return
         self._pending.append(part.thread.submit(command.launch))
         if not self._ahead:
             self.wait()
 
     def _part(self, topology: Topology, start: int, end: int) -> Part:
-        """Return the groups from ``start`` up to ``end``."""
+        """Return the groups from ``start`` up to ``end``, with a thread of their own."""
         first, last = topology.arrays["group_tree_start"][[start, end]].tolist()
         own = Tree()
         for name in Tree.vars:
-            setattr(own, name, getattr(self._tree, name))
+            setattr(own, name, getattr(self._whole.tree, name))
         own.first_group, own.first_tree = start, first
-        return Part(own, last - first, end - start, Recorded(self.device))
+        return Part(own, last - first, end - start, Recorded(self.device), ThreadPoolExecutor(1, "newton_sap"))

@@ -206,6 +206,7 @@ BAD_OPTIONS = {
     "zero line search tolerance": ({"line_search_tolerance": 0.0}, ["line_search_tolerance", "0"]),
     "fractional capacity": ({"max_contacts": 10.5}, ["max_contacts", "10.5"]),
     "negative capacity": ({"max_contacts": -1}, ["max_contacts", "-1"]),
+    "no threads": ({"threads": 0}, ["threads", "0"]),
 }
 
 
@@ -269,6 +270,7 @@ BAD_STEPS = {
     "foreign state_in": (lambda b: {"state_in": other_model().state()}, ValueError, ["state_in", "joint_q"]),
     "foreign state_out": (lambda b: {"state_out": other_model().state()}, ValueError, ["state_out", "joint_q"]),
     "foreign control": (lambda b: {"control": other_model().control()}, ValueError, ["control", "joint_"]),
+    "control of the wrong type": (lambda b: {"control": 3}, TypeError, ["control", "int"]),
     "no state": (lambda b: {"state_in": None}, (TypeError, ValueError), ["state_in"]),
     "state without joint_q": (
         lambda b: {"state_in": half_a_state(b.model)},

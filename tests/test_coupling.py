@@ -305,8 +305,7 @@ def test_box_stands_on_the_plate_of_another_solver(rigid, mode):
     assert bodies[1, 2] - bodies[0, 2] == pytest.approx(0.1, abs=2e-4)
 
 
-@pytest.mark.parametrize("load", [sheet_of_particles, hanging_particle], ids=["contact", "attachment"])
-@pytest.mark.parametrize("soft", ["xpbd", "semi_implicit"])
+@pytest.mark.parametrize(("soft", "load"), [("xpbd", sheet_of_particles), ("semi_implicit", hanging_particle)])
 def test_robot_carries_particles_by_admm(soft, load):
     """ADMM contacts and attachments: the drive carries both as well."""
     model = rail(load)

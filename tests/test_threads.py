@@ -19,10 +19,10 @@ class Cuda:
         return "cuda:0"
 
 
-@pytest.mark.parametrize("threads", (2, 3, 40))
+@pytest.mark.parametrize("threads", (2, 40))
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_threads_keep_the_bits(options, threads):
-    """Unlike worlds, under every law and precision, with as many threads as there are cores, worlds or more."""
+    """Unlike worlds, under every law and precision, with two threads and with more than there are worlds."""
     names = tuple(WORLDS)
     several, one = Rollout(names, threads=threads, **options).run(), Rollout(names, **options).run()
     assert_same_bits(several.everything(), one.everything())

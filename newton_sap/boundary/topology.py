@@ -234,22 +234,12 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
     link_parent = [-1 if above < 0 else int(tree_link_start[tree]) + above for tree, _, above in links]
     tree_dof_start = link_dof_start[tree_link_start]
     sizes = np.diff(tree_dof_start)
-
-    paths: list[list[int]] = []
-    for link, above in enumerate(link_parent):
-        own = list(range(link_dof_start[link], link_dof_start[link + 1]))
-        paths.append((paths[above] if above >= 0 else []) + own)
-
+    paths = _paths(link_parent, link_dof_start)
     group_count = len(group_world)
     tree_of_group = np.searchsorted(groups, np.arange(group_count + 1))
     group_dof_start = tree_dof_start[tree_of_group]
-    direct = np.diff(group_dof_start) <= DIRECT_DOFS
     part_start = share_groups(np.diff(group_dof_start), threads)
-    part = np.repeat(np.arange(len(part_start) - 1), np.diff(part_start))
-    own = not model.device.is_cpu
-    hessian_start, hessian_size = _place(np.where(direct, np.diff(group_dof_start) ** 2, 0), None if own else part)
-    # A large group's preconditioner takes the place of its trees' factors, all of which it needs at once.
-    factor_start, factor_size = _place(sizes**2, None if own or not direct.all() else part[groups])
+    scratch, scratch_sizes = _scratch(np.diff(group_dof_start), sizes, groups, part_start, model.device)
     body_link = np.full(model.body_count, -1, dtype=np.int32)
     for link, (_, body, _) in enumerate(links):
         body_link[body] = link
@@ -259,11 +249,9 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         "tree_link_start": tree_link_start,
         "tree_dof_start": tree_dof_start,
         "tree_block_start": np.cumsum([0, *(sizes * sizes)]),
-        "tree_factor_start": factor_start,
         "tree_group": np.array(groups),
         "group_tree_start": tree_of_group,
         "group_dof_start": group_dof_start,
-        "group_hessian_start": np.where(direct, hessian_start, -1),
         "link_joint": np.array([inbound[body] for _, body, _ in links]),
         "link_body": np.array([body for _, body, _ in links]),
         "link_parent": np.array(link_parent),
@@ -276,6 +264,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         "dof_public": np.array([public for public, _ in dofs]),
         "dof_coord": np.array([coord for _, coord in dofs]),
         "body_link": body_link,
+        **scratch,
     }
     contact_stride, pair_stride = _strides(trees, groups, tree_link_start, link_parent, [len(p) for p in paths])
     dtypes = {name: np.int64 if name == "group_hessian_start" else np.int32 for name in arrays}
@@ -289,8 +278,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         dof_count=len(dofs),
         group_count=group_count,
         block_size=int((sizes * sizes).sum()),
-        factor_size=factor_size,
-        hessian_size=hessian_size,
+        **scratch_sizes,
         contact_stride=contact_stride,
         pair_stride=pair_stride,
         loop_joints=tuple(loops),
@@ -308,6 +296,15 @@ def _always_prescribed(model, inbound, group_count: int) -> tuple[int, ...]:
     )
 
 
+def _paths(link_parent: list[int], link_dof_start: np.ndarray) -> list[list[int]]:
+    """List for each link the dofs from its root, its own included."""
+    paths: list[list[int]] = []
+    for link, above in enumerate(link_parent):
+        own = list(range(link_dof_start[link], link_dof_start[link + 1]))
+        paths.append((paths[above] if above >= 0 else []) + own)
+    return paths
+
+
 def _last_dofs(link_parent: list[int], link_dof_start: np.ndarray) -> np.ndarray:
     """Return for each dof the last one of the subtree that it moves, which is contiguous."""
     last = link_dof_start[1:] - 1
@@ -322,6 +319,18 @@ def share_groups(dofs: np.ndarray, threads: int) -> np.ndarray:
     done = np.concatenate([[0], np.cumsum(dofs)])
     cuts = np.searchsorted(done, done[-1] * np.arange(1, threads) / threads)
     return np.unique([0, *cuts, len(dofs)])
+
+
+def _scratch(group_dofs, tree_dofs, groups, part_start, device) -> tuple[dict, dict]:
+    """Return where Hessians and factors lie, and how many entries hold them."""
+    direct = group_dofs <= DIRECT_DOFS
+    part = np.repeat(np.arange(len(part_start) - 1), np.diff(part_start)) if device.is_cpu else None
+    hessian_start, hessian_size = _place(np.where(direct, group_dofs**2, 0), part)
+    # A large group's preconditioner takes the place of its trees' factors, all of which it needs at once.
+    alone = part is None or not direct.all()
+    factor_start, factor_size = _place(tree_dofs**2, None if alone else part[groups])
+    starts = {"group_hessian_start": np.where(direct, hessian_start, -1), "tree_factor_start": factor_start}
+    return starts, {"hessian_size": hessian_size, "factor_size": factor_size}
 
 
 def _place(entries: np.ndarray, part: np.ndarray | None) -> tuple[np.ndarray, int]:

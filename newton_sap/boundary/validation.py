@@ -80,6 +80,9 @@ def require_arrays(what: str, holder, expected: dict[str, int], device, optional
     """Require arrays of given lengths on the model's device, as a state or control of the same model has."""
     if holder is None:
         raise ValueError(f"{what} is None; pass what model.state() returns")
+    if not any(hasattr(holder, name) for name in expected):
+        kind = type(holder).__name__
+        raise TypeError(f"{what} must be what model.state() or model.control() returns, not of type {kind}")
     for name, length in expected.items():
         array = getattr(holder, name, None)
         if array is None:

@@ -20,8 +20,8 @@ DISTANCE = wp.constant(int(newton.JointType.DISTANCE))
 
 
 @wp.struct
-class Frame:
-    """A moving frame on the way through a joint."""
+class MovingFrame:
+    """A frame on its way through a joint."""
 
     position: wp.vec3d
     rotation: wp.quatd
@@ -46,9 +46,9 @@ def flies(joints: Joints, joint: int):
 
 
 @wp.func
-def parent_anchor(frame: Frame, X_p: wp.transform):
+def parent_anchor(frame: MovingFrame, X_p: wp.transform):
     """The frame of the joint's anchor on the parent; velocity and bias are those of the parent."""
-    out = Frame()
+    out = MovingFrame()
     out.position = frame.position + wp.quat_rotate(frame.rotation, to_vec3d(wp.transform_get_translation(X_p)))
     out.rotation = frame.rotation * to_quatd(wp.transform_get_rotation(X_p))
     out.velocity = frame.velocity
@@ -58,7 +58,7 @@ def parent_anchor(frame: Frame, X_p: wp.transform):
 
 
 @wp.func
-def add_dof(m: Motion, dof: int, column: wp.spatial_vectord, carried_by: wp.spatial_vectord, frame: Frame):
+def add_dof(m: Motion, dof: int, column: wp.spatial_vectord, carried_by: wp.spatial_vectord, frame: MovingFrame):
     """Record a column that moves with ``carried_by`` and let its dof act on the frame."""
     rate = m.v0[dof]
     if frame.records == 1:
@@ -69,7 +69,7 @@ def add_dof(m: Motion, dof: int, column: wp.spatial_vectord, carried_by: wp.spat
 
 
 @wp.func
-def through_chain(m: Motion, joints: Joints, joint_q: wp.array[wp.float32], joint: int, dof: int, frame: Frame):
+def through_chain(m: Motion, joints: Joints, joint_q: wp.array[wp.float32], joint: int, dof: int, frame: MovingFrame):
     """Through prismatic, revolute, fixed and D6 joints: translations first, then carried rotations."""
     q = joints.q_start[joint]
     qd = joints.qd_start[joint]
@@ -95,7 +95,7 @@ def read_quaternion(joint_q: wp.array[wp.float32], start: int):
 
 
 @wp.func
-def through_ball(m: Motion, joints: Joints, joint_q: wp.array[wp.float32], joint: int, dof: int, frame: Frame):
+def through_ball(m: Motion, joints: Joints, joint_q: wp.array[wp.float32], joint: int, dof: int, frame: MovingFrame):
     """Through a ball joint, whose axes stay with the parent."""
     parent = frame.velocity
     axes = wp.quat_to_matrix(frame.rotation)
@@ -107,7 +107,7 @@ def through_ball(m: Motion, joints: Joints, joint_q: wp.array[wp.float32], joint
 
 
 @wp.func
-def through_free(m: Motion, dof: int, frame: Frame, offset: wp.vec3d, turn: wp.quatd, reference: wp.vec3d):
+def through_free(m: Motion, dof: int, frame: MovingFrame, offset: wp.vec3d, turn: wp.quatd, reference: wp.vec3d):
     """Through a free joint; ``reference`` is the velocity's reference point in the child-anchor frame."""
     parent = frame.velocity
     axes = wp.quat_to_matrix(frame.rotation)

@@ -5,7 +5,16 @@ import warp as wp
 
 from ..boundary.convention import Orders, free_velocity_from_body_qd, free_velocity_from_joint_qd, read3
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
-from .joints import BALL, Frame, is_free, parent_anchor, read_quaternion, through_ball, through_chain, through_free
+from .joints import (
+    BALL,
+    MovingFrame,
+    is_free,
+    parent_anchor,
+    read_quaternion,
+    through_ball,
+    through_chain,
+    through_free,
+)
 from .spatial import inertia_about_origin, to_mat33d, to_quatd, to_vec3d, velocity_at
 
 wp.set_module_options({"enable_backward": False})
@@ -27,7 +36,7 @@ def through_joint(
     joint_q: wp.array[wp.float32],
     joint: int,
     dof: int,
-    parent: Frame,
+    parent: MovingFrame,
     com: wp.vec3d,
     reference_is_com: int,
 ):
@@ -78,7 +87,9 @@ def read_velocity(
 
 
 @wp.func
-def place_free_body(tree: Tree, m: Motion, orders: Orders, state: StateArrays, link: int, parent: Frame, com: wp.vec3d):
+def place_free_body(
+    tree: Tree, m: Motion, orders: Orders, state: StateArrays, link: int, parent: MovingFrame, com: wp.vec3d
+):
     """From the world to a root that no joint moves: its coordinates are those of the body."""
     body = tree.link_body[link]
     first = tree.link_dof_start[link]
@@ -106,7 +117,7 @@ def place_link(
 ):
     """Pose and velocity of one link, its parent being placed, and its columns and bias if they are wanted."""
     joint = tree.link_joint[link]
-    parent = Frame()
+    parent = MovingFrame()
     parent.rotation = wp.quat_identity(dtype=wp.float64)
     parent.records = records
     above = tree.link_parent[link]
@@ -117,7 +128,7 @@ def place_link(
         if records == 1:
             parent.bias = m.bias[above]
     com = to_vec3d(bodies.com[tree.link_body[link]])
-    frame = Frame()
+    frame = MovingFrame()
     if joint < 0:
         frame = place_free_body(tree, m, orders, state, link, parent, com)
     else:
