@@ -58,9 +58,12 @@ class Launches:
 
     def __init__(self, tree: Tree, topology: Topology, device):
         self.device = device
-        self._whole = Part(tree, topology.tree_count, topology.group_count, Recorded(device))
+        groups = topology.group_count if topology.dof_count else 0  # without dofs there is nothing to solve
+        self._whole = Part(tree, topology.tree_count, groups, Recorded(device))
+        self._parts = [self._whole]
         starts = topology.part_start.tolist()
-        self._parts = [self._part(topology, *limits) for limits in zip(starts[:-1], starts[1:], strict=True)]
+        if len(starts) > 2:
+            self._parts = [self._part(topology, *limits) for limits in zip(starts[:-1], starts[1:], strict=True)]
         self._pending = []
         self._ahead = False
 
@@ -96,7 +99,7 @@ class Launches:
 
     def _shares(self) -> list[Part]:
         """Return what the threads share; a graph is captured, and replayed, by one."""
-        return [self._whole] if len(self._parts) < 2 or self.device.is_capturing else self._parts
+        return [self._whole] if self.device.is_capturing else self._parts
 
     def _run(self, part: Part, launch: Callable, kernel, count: int, inputs: list) -> None:
         if not count:

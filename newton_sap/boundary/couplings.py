@@ -259,10 +259,10 @@ def _curved(model) -> dict[int, int]:
     table = equality_table(model)
     if table is None:
         return {}
-    rows = (table.equality_constraint_type.numpy() == JOINT) & table.equality_constraint_polycoef.numpy()[:, 2:].any(
-        axis=1
-    )
-    return {int(table.equality_constraint_joint1.numpy()[row]): int(row) for row in np.flatnonzero(rows)}
+    of_joints = table.equality_constraint_type.numpy() == JOINT
+    curved = table.equality_constraint_polycoef.numpy()[:, 2:].any(axis=1)
+    follower = table.equality_constraint_joint1.numpy()
+    return {int(follower[row]): int(row) for row in np.flatnonzero(of_joints & curved)}
 
 
 def _equalities(model, topology) -> list[Coupling | None]:
