@@ -12,6 +12,7 @@ import warp as wp
 from . import attributes
 from . import observables as observe
 from .boundary import bundles, output
+from .boundary.actuators import actuate, build_actuators
 from .boundary.capacity import default_contact_capacity
 from .boundary.contact_rows import ContactRows
 from .boundary.contacts import collect_contacts, fill_contacts
@@ -68,6 +69,7 @@ class Frame:
 
     state_in: newton.State
     state_out: newton.State
+    control: newton.Control | SapControl
     before: StateArrays
     after: StateArrays
     rows: ContactRows | None
@@ -198,6 +200,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.validate_observables(observables, contacts)
         frame = self._open_frame(state_in, state_out, control, contacts, dt)
         with self.launches:
+            self._command_actuators(frame)
             self._move_bodies(frame)
             self._detect_contacts(frame.state_in, frame.dt)
             self._move_freely(frame)
@@ -228,17 +231,21 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         dofs = {"joint_f": model.joint_dof_count, "joint_target_qd": model.joint_dof_count}
         dofs["joint_target_q"] = model.joint_coord_count
         require_arrays("control", control, dofs, device, optional=tuple(dofs))
+        commands = control
+        if self.actuators is not None:
+            commands = self.actuators.commanded(control, device)
         reference_is_com = self.options.position_update == "symplectic"
         before = bundles.state_arrays(state_in)
         return Frame(
             state_in=state_in,
             state_out=state_out,
+            control=control,
             before=before,
             after=before if state_out is state_in else bundles.state_arrays(state_out),
             rows=self._open_contacts(contacts),
             orders=orders_of(state_in, state_out, control, reference_is_com),
-            efforts=bundles.efforts(model, state_in, control, self.options),
-            targets=bundles.targets(model, control),
+            efforts=bundles.efforts(model, state_in, commands, self.options),
+            targets=bundles.targets(model, commands),
             dt=dt,
         )
 
@@ -262,6 +269,11 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             self._contacts_seen = contacts
             self._contact_rows = bundles.contact_rows(contacts)
         return self._contact_rows
+
+    def _command_actuators(self, frame: Frame) -> None:
+        """Joint forces and drives with MuJoCo's actuators in them."""
+        if self.actuators is not None:
+            self.actuators.launch(self.launches, self.model, frame.control)
 
     def _move_bodies(self, frame: Frame) -> None:
         """Public velocity to sap velocity, and poses, velocities and motion columns."""
@@ -461,7 +473,10 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     def control(self) -> SapControl:
         """Return a new control in public order."""
         control = self.model.control()
-        return SapControl(control.joint_f, control.joint_target_q, control.joint_target_qd, joint_f_order="public")
+        return SapControl(
+            control.joint_f, control.joint_target_q, control.joint_target_qd,
+            joint_f_order="public", mujoco=getattr(control, "mujoco", None),
+        )  # fmt: skip
 
     # Construction -----------------------------------------------------------------------------------------------
 
@@ -494,6 +509,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         adopting = joints_that_adopt_body_velocity(self.model, size)
         self._adopting_joints = wp.array(adopting, dtype=wp.int32, device=device)
         self._initial_body_qd = wp.clone(self.model.body_qd) if len(adopting) else None
+        self.actuators = build_actuators(self.model)
         self._group_world = wp.array(size.group_world, dtype=wp.int32, device=device)
         self._no_mask = wp.zeros(0, dtype=wp.bool, device=device)
         self._contacts_seen = None
@@ -544,6 +560,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.bodies = bundles.bodies(self.model)
         self.shapes = bundles.shapes(self.model)
         attach_model(self.couplings, self.model)
+        if self.actuators is not None:
+            self.actuators.attach_model(self.model, self.joints)
 
     def _load_kernels(self) -> None:
         """Compile what a step launches, so that its first call may be captured."""
@@ -553,7 +571,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._minimize_kernel = minimize_kernel(
             contact_law(self.options.contact_model, self.options.spin_friction), self.hessian.dtype
         )
-        stages = [adopt_body_velocity, kinematics, free_motion, collect_contacts, assemble_problem]
+        stages = [actuate] if self.actuators is not None else []
+        stages += [adopt_body_velocity, kinematics, free_motion, collect_contacts, assemble_problem]
         for kernel in (*stages, self._minimize_kernel, integrate, output.publish_bodies, clear_stats):
             wp.load_module(kernel.module, device=self.device, block_dim=BLOCK_DIM)
 

@@ -11,7 +11,10 @@ import warp as wp
 from .run import WarpRun
 from .scenes import RENEWAL
 
-STAGES = ("_move_bodies", "_move_freely", "_prepare_contacts", "_assemble", "_minimize", "_integrate", "_publish")
+STAGES = (
+    "_command_actuators", "_move_bodies", "_move_freely", "_prepare_contacts", "_assemble", "_minimize", "_integrate",
+    "_publish",
+)  # fmt: skip
 """Methods of SolverSAP that make up ``step``, in order."""
 
 

@@ -61,6 +61,8 @@ class SapControl:
     joint_target_q: wp.array | None = None
     joint_target_qd: wp.array | None = None
     joint_f_order: str = "sap"
+    mujoco: object | None = None
+    """``control.mujoco`` of a model with MuJoCo's actuators, which holds their ``ctrl``."""
 
     def __post_init__(self):
         _require_order("joint_f_order", self.joint_f_order)

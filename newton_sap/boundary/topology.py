@@ -12,7 +12,7 @@ from ..workspace import DIRECT_DOFS, Tree, allocate
 
 SUPPORTED_JOINTS = ("PRISMATIC", "REVOLUTE", "BALL", "FIXED", "FREE", "DISTANCE", "D6")
 
-_DRIVING = [
+DRIVING = [
     int(newton.JointTargetMode.POSITION), int(newton.JointTargetMode.VELOCITY), int(newton.JointTargetMode.POSITION_VELOCITY)
 ]  # fmt: skip
 """Target modes with a drive."""
@@ -147,7 +147,7 @@ def _ranks(model) -> list[int]:
         elif parent[j] == -1:
             ranks.append(1)
         else:
-            ranks.append(_LOOSE if np.isin(mode[start[j] : start[j + 1]], _DRIVING).any() else _LOOSE + 1)
+            ranks.append(_LOOSE if np.isin(mode[start[j] : start[j + 1]], DRIVING).any() else _LOOSE + 1)
     return ranks
 
 

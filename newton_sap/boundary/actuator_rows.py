@@ -1,0 +1,178 @@
+"""Which of MuJoCo's actuators act on which dof, read once on the host; refuses those that are not simulated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import newton
+import numpy as np
+
+from .topology import DRIVING, joint_name
+
+_Mujoco = newton.solvers.SolverMuJoCo
+_DIRECT = int(_Mujoco.CtrlSource.CTRL_DIRECT)
+_JOINT = (int(_Mujoco.TrnType.JOINT), int(_Mujoco.TrnType.JOINT_IN_PARENT))
+_SCALAR = [int(t) for t in (newton.JointType.PRISMATIC, newton.JointType.REVOLUTE, newton.JointType.D6)]
+_AFFINE = 1
+"""MuJoCo's type of a bias that is linear in coordinate and velocity; 0 is no bias, a constant gain, no dynamics."""
+_AUTO = 2
+"""MuJoCo's answer to whether a range counts: where one is given."""
+
+UNBOUNDED = 1.0e30
+
+
+@dataclass(frozen=True)
+class ActuatorRows:
+    """Host copy of :class:`newton_sap.boundary.actuators.ActuatorTable`, but for the parameters."""
+
+    count: int
+    """Rows of MuJoCo's table, and entries of ``ctrl``."""
+    changes_drives: bool
+    """Whether there is a servo or a bounded drive, and not only motors."""
+    dof_start: np.ndarray
+    row: np.ndarray
+    feeds_back: np.ndarray
+    control_bounded: np.ndarray
+    force_bounded: np.ndarray
+    drive_bound: np.ndarray
+    coord: np.ndarray
+    dof_of_coord: np.ndarray
+
+
+def read_actuators(model) -> ActuatorRows | None:
+    """Return the actuators that a step has to know of beyond the model's own drives, None if there are none.
+
+    Raises:
+        NotImplementedError: An actuator that is not simulated, by name.
+    """
+    table = getattr(model, "mujoco", None)
+    if getattr(table, "actuator_trnid", None) is None or not len(table.actuator_trnid):
+        return None
+    rows = _Rows(model, table)
+    for a in rows.direct:
+        rows.require_simulated(a)
+    rows.require_one_servo_per_dof()
+    drive_bound = rows.drive_bounds()
+    if not rows.direct and (drive_bound == UNBOUNDED).all():
+        return None
+    coord, dof_of_coord = _coordinates(model)
+    direct = sorted(rows.direct, key=lambda a: (rows.dof[a], a))
+    return ActuatorRows(
+        count=len(rows.dof),
+        changes_drives=any(map(rows.is_servo, direct)) or bool((drive_bound < UNBOUNDED).any()),
+        dof_start=np.searchsorted([rows.dof[a] for a in direct], np.arange(model.joint_dof_count + 1)),
+        row=np.array(direct, dtype=np.int32),
+        feeds_back=rows["biastype"] == _AFFINE,
+        control_bounded=rows.bounded("ctrl"),
+        force_bounded=rows.bounded("force"),
+        drive_bound=drive_bound,
+        coord=coord,
+        dof_of_coord=dof_of_coord,
+    )
+
+
+def _joint_of_dofs(model) -> np.ndarray:
+    return np.repeat(np.arange(model.joint_count), np.diff(model.joint_qd_start.numpy()))
+
+
+def _coordinates(model) -> tuple[np.ndarray, np.ndarray]:
+    """Each dof's coordinate and each coordinate's dof, -1 where a quaternion is involved."""
+    coord, dof_of_coord = np.full(model.joint_dof_count, -1), np.full(model.joint_coord_count, -1)
+    joint = _joint_of_dofs(model)
+    dofs = np.flatnonzero(np.isin(model.joint_type.numpy()[joint], _SCALAR))
+    coord[dofs] = dofs + (model.joint_q_start.numpy() - model.joint_qd_start.numpy())[joint[dofs]]
+    dof_of_coord[coord[dofs]] = dofs
+    return coord, dof_of_coord
+
+
+class _Rows:
+    """MuJoCo's table of actuators on the host; ``rows["gear"]`` is its column ``actuator_gear``."""
+
+    def __init__(self, model, table):
+        self._model, self._table = model, table
+        self._columns = {}
+        self._joint = _joint_of_dofs(model)
+        self._type = model.joint_type.numpy()
+        source = table.ctrl_source.numpy()
+        self.dof = [self._find_dof(a) for a in range(len(source))]
+        acts = self["gear"].any(axis=1)  # a gear of zero takes an actuator out
+        self.direct = np.flatnonzero((source == _DIRECT) & acts).tolist()
+        self._of_model = np.flatnonzero(source != _DIRECT).tolist()
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._columns:
+            self._columns[name] = getattr(self._table, f"actuator_{name}").numpy()
+        return self._columns[name]
+
+    def bounded(self, what: str) -> np.ndarray:
+        """Whether the range of each actuator's ``ctrl`` or ``force`` counts."""
+        said = self[f"{what}limited"]
+        return np.where(said == _AUTO, self[f"has_{what}range"] != 0, said == 1)
+
+    def require_simulated(self, a: int) -> None:
+        """Refuse what is no force or servo on one axis of a joint."""
+        dof, bias = self.dof[a], self["biasprm"][a][:3]
+        if dof < 0:
+            self._refuse(a, "does not act on a joint, but on a tendon, a site or a body")
+        if self._type[self._joint[dof]] not in _SCALAR:
+            self._refuse(a, f"acts on {joint_name(self._model, self._joint[dof])}, which has no single axis")
+        if self["dyntype"][a] != 0:
+            self._refuse(a, "has dynamics of its own (dyntype)")
+        if self["gaintype"][a] != 0 or self["biastype"][a] not in (0, _AFFINE):
+            self._refuse(a, "has a gain that is not constant or a bias that is no line (gaintype, biastype)")
+        if self["biastype"][a] == _AFFINE and (bias[1:] > 0.0).any():
+            self._refuse(a, f"pushes away from its goal or gives a ratio of damping (biasprm {bias.tolist()})")
+        if any(np.any(self[name][a] != 0.0) for name in ("damping", "dampingpoly", "armature")):
+            self._refuse(a, "has damping or armature of its own")
+        if self.is_servo(a):
+            self._require_symmetric(a)
+
+    def require_one_servo_per_dof(self) -> None:
+        """Refuse a second servo, or one beside a drive of the model: each dof has room for one."""
+        driven = np.isin(self._model.joint_target_mode.numpy(), DRIVING)
+        for a in filter(self.is_servo, self.direct):
+            if driven[self.dof[a]]:
+                joint = joint_name(self._model, self._joint[self.dof[a]])
+                self._refuse(a, f"is a servo on {joint}, which another servo or drive moves already")
+            driven[self.dof[a]] = True
+
+    def drive_bounds(self) -> np.ndarray:
+        """(D,) what the force ranges of position and velocity actuators leave to the model's drives [N or N m]."""
+        bounds = np.full(self._model.joint_dof_count, UNBOUNDED)
+        bounded = self.bounded("force")
+        for a in self._of_model:
+            if bounded[a] and self.dof[a] >= 0 and self["gear"][a].any():
+                self._require_symmetric(a)
+                of_joint = self._joint == self._joint[self.dof[a]]
+                single = self._type[self._joint[self.dof[a]]] in _SCALAR
+                where = self.dof[a] if single else of_joint
+                bounds[where] = np.minimum(bounds[where], self["forcerange"][a][1])
+        return bounds
+
+    def is_servo(self, a: int) -> bool:
+        """Whether an actuator sees its coordinate or velocity."""
+        return bool(self["biastype"][a] == _AFFINE and self["biasprm"][a][1:3].any() and self["gear"][a][0])
+
+    def _require_symmetric(self, a: int) -> None:
+        lower, upper = self["forcerange"][a]
+        if self.bounded("force")[a] and lower != -upper:
+            self._refuse(a, f"is a servo with another force upwards than downwards (forcerange {lower:g} {upper:g})")
+
+    def _find_dof(self, a: int) -> int:
+        """The Newton dof an actuator acts on, -1 if it acts on none."""
+        if self["trntype"][a] not in _JOINT:
+            return -1
+        dof, labels = int(self["trnid"][a, 0]), getattr(self._table, "joint_dof_label", None)
+        if dof >= 0 or not labels:
+            return dof
+        # Importers of USD may know an axis by its label only, which every world repeats.
+        worlds = self._model.joint_world.numpy()[self._joint]
+        goal = (self._table.actuator_target_label[a], self["world"][a])
+        return next((d for d, label in enumerate(labels) if label and (label, worlds[d]) == goal), -1)
+
+    def _refuse(self, a: int, reason: str) -> None:
+        raise NotImplementedError(
+            f"actuator {a} ({self._table.actuator_label[a]!r}) {reason}, and of MuJoCo's actuators SolverSAP simulates forces "
+            "and servos on hinges and slides; use SolverMuJoCo, or take the actuator out, of the file or by "
+            f"model.mujoco.actuator_gear[{a}] = 0, and command joint_f or body_f"
+        )

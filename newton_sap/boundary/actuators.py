@@ -1,0 +1,213 @@
+"""MuJoCo's actuators, as importers leave them in ``model.mujoco``: motors become joint forces, servos drives.
+
+A direct actuator takes ``control.mujoco.ctrl`` and puts ``gear f`` on a dof, with
+``f = clamp(gain ctrl + bias_0 + bias_1 gear q + bias_2 gear v)``. What sees the coordinate or the velocity acts at the end
+of the step like every drive, so that stiff servos are stable; the rest is a force like ``joint_f``. Actuators that take
+``joint_target_q`` and ``joint_target_qd`` are drives of the model already; their force range bounds them. Parameters are
+read live, but for those ranges; what is a motor and what a servo is settled at construction.
+"""
+
+from __future__ import annotations
+
+import newton
+import warp as wp
+
+from ..constraints.drives import POSITION, VELOCITY
+from ..workspace import Joints, allocate
+from .actuator_rows import ActuatorRows, read_actuators
+from .bundles import targets
+from .validation import require_arrays
+
+wp.set_module_options({"enable_backward": False})
+
+vec6 = wp.types.vector(length=6, dtype=wp.float32)
+vec10 = wp.types.vector(length=10, dtype=wp.float32)
+
+_DRIVES = ("target_mode", "target_ke", "target_kd", "effort_limit")
+
+
+@wp.struct
+class ActuatorTable:
+    """Direct actuators by the dof they act on, with MuJoCo's arrays of their parameters, read live."""
+
+    changes_drives: int  # 0 where all are motors
+    dof_start: wp.array[wp.int32]  # (D + 1,) range of each Newton dof in row
+    row: wp.array[wp.int32]  # row in MuJoCo's table, and in ctrl
+    feeds_back: wp.array[wp.int32]  # by row: whether bias counts
+    control_bounded: wp.array[wp.int32]  # by row
+    force_bounded: wp.array[wp.int32]  # by row
+    drive_bound: wp.array[wp.float32]  # (D,) what force ranges leave to the model's drive [N or N m]
+    coord: wp.array[wp.int32]  # (D,) -1 where the coordinate is a quaternion
+    dof_of_coord: wp.array[wp.int32]  # (coordinates,) -1 for a quaternion's
+    gain: wp.array[vec10]
+    bias: wp.array[vec10]
+    gear: wp.array[vec6]
+    control_range: wp.array[wp.vec2]
+    force_range: wp.array[wp.vec2]
+    ref: wp.array[wp.float32]  # MuJoCo's coordinate minus Newton's; empty if not registered
+
+
+@wp.struct
+class Commands:
+    """Joint forces and drives of one step, with the actuators in them; lengths and units as in Newton's arrays."""
+
+    joint_f: wp.array[wp.float32]
+    target_q: wp.array[wp.float32]
+    target_qd: wp.array[wp.float32]
+    target_mode: wp.array[wp.int32]
+    target_ke: wp.array[wp.float32]
+    target_kd: wp.array[wp.float32]
+    effort_limit: wp.array[wp.float32]
+
+
+@wp.func
+def within(value: wp.float32, bounded: int, bounds: wp.vec2):
+    """Clamp where a range is given."""
+    if bounded == 0:
+        return value
+    return wp.clamp(value, bounds[0], bounds[1])
+
+
+@wp.struct
+class Servo:
+    """What one actuator does: ``force - ke q - kd v`` on its dof, with MuJoCo's coordinate ``q``."""
+
+    force: wp.float32
+    ke: wp.float32
+    kd: wp.float32
+
+
+@wp.func
+def read_servo(table: ActuatorTable, ctrl: wp.array[wp.float32], a: int):
+    """An actuator without its force range."""
+    servo = Servo()
+    gear = table.gear[a][0]
+    servo.force = gear * table.gain[a][0] * within(ctrl[a], table.control_bounded[a], table.control_range[a])
+    if table.feeds_back[a] == 1:
+        servo.force += gear * table.bias[a][0]
+        servo.ke = -table.bias[a][1] * gear * gear
+        servo.kd = -table.bias[a][2] * gear * gear
+    return servo
+
+
+@wp.func
+def set_drive(table: ActuatorTable, out: Commands, dof: int, a: int, servo: Servo):
+    """Make a servo the drive of its dof, in the mode that has its gains."""
+    out.target_ke[dof] = servo.ke
+    out.target_kd[dof] = servo.kd
+    if table.force_bounded[a] == 1:
+        bound = wp.abs(table.gear[a][0]) * table.force_range[a][1]
+        out.effort_limit[dof] = wp.min(out.effort_limit[dof], bound)
+    if servo.ke == 0.0:
+        out.target_mode[dof] = VELOCITY
+        out.target_qd[dof] = servo.force / servo.kd
+    else:
+        out.target_mode[dof] = POSITION
+        ref = wp.float32(0.0)
+        if table.ref.shape[0] > 0:
+            ref = table.ref[dof]
+        out.target_q[table.coord[dof]] = servo.force / servo.ke - ref
+
+
+@wp.func
+def copy_drive(table: ActuatorTable, given: Commands, out: Commands, dof: int):
+    """The drive as the caller and the model give it, within what force ranges leave to it."""
+    if table.coord[dof] >= 0:
+        out.target_q[table.coord[dof]] = given.target_q[table.coord[dof]]
+    out.target_qd[dof] = given.target_qd[dof]
+    out.target_mode[dof] = given.target_mode[dof]
+    out.target_ke[dof] = given.target_ke[dof]
+    out.target_kd[dof] = given.target_kd[dof]
+    out.effort_limit[dof] = wp.min(given.effort_limit[dof], table.drive_bound[dof])
+
+
+@wp.kernel
+def actuate(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], out: Commands):
+    """What the caller commands, and every direct actuator; one thread per dof or coordinate."""
+    i = wp.tid()
+    if table.changes_drives == 1 and i < table.dof_of_coord.shape[0] and table.dof_of_coord[i] < 0:
+        out.target_q[i] = given.target_q[i]
+    if i >= table.coord.shape[0]:
+        return
+    if table.changes_drives == 1:
+        copy_drive(table, given, out, i)
+    motors = wp.float32(0.0)
+    for k in range(table.dof_start[i], table.dof_start[i + 1]):
+        a = table.row[k]
+        servo = read_servo(table, ctrl, a)
+        if servo.ke == 0.0 and servo.kd == 0.0:
+            gear = table.gear[a][0]
+            bounds = gear * table.force_range[a]
+            motors += within(servo.force, table.force_bounded[a], wp.vec2(wp.min(bounds), wp.max(bounds)))
+        else:
+            set_drive(table, out, i, a, servo)
+    force = wp.clamp(motors, -given.effort_limit[i], given.effort_limit[i])
+    if given.joint_f.shape[0] > 0:
+        force += given.joint_f[i]
+    out.joint_f[i] = force
+
+
+class Actuators:
+    """The actuators of a model, and the joint forces and drives that they and the caller command."""
+
+    def __init__(self, model, rows: ActuatorRows):
+        device = model.device
+        self._rows = rows
+        self._table = table = ActuatorTable()
+        table.changes_drives = int(rows.changes_drives)
+        for name in ("dof_start", "row", "feeds_back", "control_bounded", "force_bounded", "coord", "dof_of_coord"):
+            setattr(table, name, wp.array(getattr(rows, name), dtype=wp.int32, device=device))
+        table.drive_bound = wp.array(rows.drive_bound, dtype=wp.float32, device=device)
+        sizes = {"*": model.joint_dof_count, "target_q": model.joint_coord_count}
+        self._out = allocate(Commands, sizes, device)
+
+    def attach_model(self, model, joints: Joints) -> None:
+        """Point the table at the model's arrays, and the drives of ``joints`` at the commanded ones."""
+        source, table = model.mujoco, self._table
+        table.gain, table.bias, table.gear = source.actuator_gainprm, source.actuator_biasprm, source.actuator_gear
+        table.control_range, table.force_range = source.actuator_ctrlrange, source.actuator_forcerange
+        ref = getattr(source, "dof_ref", None)
+        table.ref = wp.zeros(0, dtype=wp.float32, device=model.device) if ref is None else ref
+        self._given = {name: getattr(joints, name) for name in _DRIVES}
+        if self._rows.changes_drives:
+            for name in _DRIVES:
+                setattr(joints, name, getattr(self._out, name))
+
+    def commanded(self, control, device) -> newton.Control:
+        """Return what takes the place of the caller's control once :meth:`launch` has run.
+
+        Raises:
+            ValueError: ``control.mujoco.ctrl`` is another model's.
+        """
+        commands = getattr(control, "mujoco", None)
+        if commands is not None:
+            require_arrays("control.mujoco", commands, {"ctrl": self._rows.count}, device, optional=("ctrl",))
+        result = newton.Control()
+        result.joint_f = self._out.joint_f
+        result.joint_target_q, result.joint_target_qd = control.joint_target_q, control.joint_target_qd
+        if self._rows.changes_drives:
+            result.joint_target_q, result.joint_target_qd = self._out.target_q, self._out.target_qd
+        return result
+
+    def launch(self, launches, model, control) -> None:
+        """Work out the commands of a step from the caller's control; the model's own ``ctrl`` where it has none."""
+        given = Commands()
+        for name, array in self._given.items():
+            setattr(given, name, array)
+        goal = targets(model, control)
+        given.target_q, given.target_qd = goal.q, goal.qd
+        if control.joint_f is not None:
+            given.joint_f = control.joint_f
+        ctrl = getattr(getattr(control, "mujoco", None), "ctrl", None)
+        count = max(model.joint_dof_count, model.joint_coord_count if self._rows.changes_drives else 0)
+        launches.single(actuate, count, [self._table, given, model.mujoco.ctrl if ctrl is None else ctrl, self._out])
+
+
+def build_actuators(model) -> Actuators | None:
+    """Return the model's actuators, None if it has none.
+
+    Raises:
+        NotImplementedError: An actuator that is not simulated, by name.
+    """
+    rows = read_actuators(model)
+    return None if rows is None else Actuators(model, rows)

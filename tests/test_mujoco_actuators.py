@@ -1,0 +1,241 @@
+"""MuJoCo's actuators: forces and servos that ``control.mujoco.ctrl`` commands, and those that are refused by name."""
+
+import re
+
+import newton
+import numpy as np
+import pytest
+import warp as wp
+from newton.solvers import SolverMuJoCo
+
+from newton_sap import SolverSAP
+
+MECHANISM = """<mujoco><compiler angle="radian"/><option gravity="0 0 {gravity}"/><worldbody>
+  <body name="upper" pos="0 0 1"><joint name="shoulder" type="hinge" axis="0 1 0" ref="0.1"/>
+    <geom type="box" size=".1 .1 .2" pos="0 0 -.2" contype="0" conaffinity="0"/>
+    <body name="lower" pos="0 0 -.4"><joint name="elbow" type="hinge" axis="0 1 0" ref="-0.2"/>
+      <joint name="twist" type="hinge" axis="1 0 0"/>
+      <geom type="box" size=".05 .05 .1" pos="0 0 -.1" contype="0" conaffinity="0"/></body></body>
+  <body name="cart" pos="1 0 1"><joint name="rail" type="slide" axis="1 0 0" {rail}/>
+    <geom type="sphere" size=".1" mass="2" contype="0" conaffinity="0"/><site name="hook"/></body>
+  <body name="head" pos="3 0 1"><joint name="neck" type="ball"/>
+    <geom type="sphere" size=".1" pos="0 0 .1" contype="0" conaffinity="0"/></body>
+</worldbody><tendon><fixed name="rope"><joint joint="rail" coef="1"/></fixed></tendon>
+<actuator>{actuators}</actuator></mujoco>"""
+
+EVERY_KIND = """
+  <motor joint="shoulder" gear="3" ctrlrange="-1 1"/>
+  <general name="servo" joint="elbow" biastype="affine" gainprm="100" biasprm="3 -100 -10" forcerange="-15 15" gear="0.8"/>
+  <position joint="twist" kp="50" kv="5" forcerange="-4 4"/>
+  <general joint="rail" biastype="affine" gainprm="20" biasprm="0 0 -20" gear="2"/>"""
+
+
+def load(actuators, worlds=1, gravity=0.0, rail=""):
+    """The mechanism in so many worlds; the rail is the fourth dof of seven."""
+    world = newton.ModelBuilder()
+    SolverMuJoCo.register_custom_attributes(world)
+    world.add_mjcf(MECHANISM.format(actuators=actuators, gravity=gravity, rail=rail))
+    builder = newton.ModelBuilder()
+    SolverMuJoCo.register_custom_attributes(builder)
+    builder.replicate(world, worlds)
+    return builder.finalize()
+
+
+def placed(model):
+    """The model's initial state."""
+    state = model.state()
+    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
+    return state
+
+
+def rail_speed(actuator, ctrl, dt=0.01, **how):
+    """Speed of the cart of 2 kg after one step from rest."""
+    model = load(actuator, **how)
+    state, control = placed(model), model.control()
+    control.mujoco.ctrl.fill_(ctrl)
+    SolverSAP(model).step(state, state, control, None, dt)
+    return state.joint_qd.numpy()[3]
+
+
+def end(make, ctrl, twist_goal):
+    """Coordinates after 0.2 s of the mechanism with every kind of actuator; a row of commands for each world."""
+    model = load(EVERY_KIND, worlds=len(ctrl), gravity=-9.81)
+    solver, state, other, control = make(model), placed(model), model.state(), model.control()
+    control.mujoco.ctrl.assign(np.concatenate(ctrl))
+    goal = control.joint_target_q.numpy().reshape(len(ctrl), -1)
+    goal[:, 2] = twist_goal
+    control.joint_target_q.assign(goal.ravel())
+    for _ in range(400):
+        solver.step(state, other, control, None, 5e-4)
+        state, other = other, state
+    return state.joint_q.numpy().reshape(len(ctrl), -1)
+
+
+def test_moves_like_mujoco():
+    """Worlds with other commands: motor, servo of position and of velocity, and a bounded drive of the model."""
+    ctrl, goals = [[0.5, 0.7, 0.0, 0.4], [2.0, -0.3, 0.0, -0.2]], [0.4, 1.5]
+    ours = end(SolverSAP, ctrl, goals)
+    assert np.abs(ours).max() > 1.0
+    for world in range(2):
+        theirs = end(
+            lambda model: SolverMuJoCo(model, integrator="implicit", use_mujoco_cpu=True),
+            ctrl[world:][:1],
+            goals[world],
+        )
+        # Of first order in the step: 0.002 at 0.5 ms.
+        np.testing.assert_allclose(ours[world], theirs[0], atol=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "ctrl", "force"),
+    [
+        ("", 3.0, 3.0),
+        ('gear="4"', 3.0, 12.0),
+        ('gear="-4" ctrlrange="-1 2"', 3.0, -8.0),
+        ('gear="4" ctrlrange="-1 2" ctrllimited="false"', 3.0, 12.0),
+        ('gear="4" forcerange="-1 2"', 3.0, 8.0),
+        ('gear="4" forcerange="-1 2"', -3.0, -4.0),
+    ],
+)
+def test_motor_gives_a_force(attributes, ctrl, force):
+    """Control range, force range and gear in MuJoCo's order."""
+    assert rail_speed(f'<motor joint="rail" {attributes}/>', ctrl) == pytest.approx(0.01 * force / 2.0, rel=1e-6)
+
+
+def test_joint_bounds_what_its_motors_give():
+    """``actuatorfrcrange`` of a joint, Newton's ``joint_effort_limit``, bounds the sum of two motors."""
+    two = '<motor joint="rail"/><motor joint="rail" gear="2"/>'
+    assert rail_speed(two, 1.0) == pytest.approx(0.01 * 3.0 / 2.0, rel=1e-6)
+    bounded = rail_speed(two, 1.0, rail='actuatorfrcrange="-2.5 2.5"')
+    assert bounded == pytest.approx(0.01 * 2.5 / 2.0, rel=1e-6)
+
+
+def test_stiff_servo_reaches_its_goal():
+    """An explicit servo of this gain would need steps of 14 us; the goal is MuJoCo's coordinate, gear included."""
+    servo = '<general joint="rail" biastype="affine" gainprm="1e7" biasprm="0 -1e7 -1e5" gear="2"/>'
+    model = load(servo, rail='ref="0.3"')
+    solver, state, control = SolverSAP(model), placed(model), model.control()
+    control.mujoco.ctrl.fill_(0.8)
+    for _ in range(100):
+        solver.step(state, state, control, None, 0.01)
+    assert state.joint_q.numpy()[3] == pytest.approx(0.8 / 2.0 - 0.3, abs=1e-4)
+    assert solver.report().healthy
+
+
+def test_servo_is_bounded_by_its_force_range():
+    """Gear times the range, and the joint's own limit if that is less."""
+    servo = '<general joint="rail" biastype="affine" gainprm="1e4" biasprm="0 -1e4 0" gear="2" forcerange="-3 3"/>'
+    assert rail_speed(servo, 1.0) == pytest.approx(0.01 * 6.0 / 2.0, rel=1e-6)
+    less = rail_speed(servo, 1.0, rail='actuatorfrcrange="-2.5 2.5"')
+    assert less == pytest.approx(0.01 * 2.5 / 2.0, rel=1e-6)
+
+
+def test_joint_force_adds_to_motors_and_other_dofs_keep_theirs():
+    """What the caller commands beside actuators arrives unchanged, quaternion targets among it."""
+    model = load('<motor joint="rail"/>')
+    free = load("")
+    forces = np.arange(1.0, 8.0)
+    results = []
+    for each in (model, free):
+        each.joint_target_mode.fill_(int(newton.JointTargetMode.POSITION))
+        each.joint_target_ke.fill_(30.0)
+        state, control = placed(each), each.control()
+        control.joint_f.assign(forces)
+        goal = control.joint_target_q.numpy()
+        goal[:] = 0.1, 0.2, 0.3, 0.4, 0.5, 0.5, 0.5, 0.5
+        control.joint_target_q.assign(goal)
+        if each is model:
+            control.mujoco.ctrl.fill_(2.0)
+        SolverSAP(each).step(state, state, control, None, 0.01)
+        results.append(state.joint_qd.numpy())
+    speed = 0.01 * 2.0 / (2.0 + 0.01**2 * 30.0)
+    np.testing.assert_allclose(results[0] - results[1], [0, 0, 0, speed, 0, 0, 0], atol=1e-6)
+
+
+def test_commands_are_live_between_replays():
+    """A captured step reads ``ctrl`` and the actuator's parameters when it is replayed."""
+    model = load('<motor joint="rail"/>')
+    solver, state, control = SolverSAP(model), placed(model), model.control()
+    with wp.ScopedCapture() as capture:
+        solver.step(state, state, control, None, 0.01)
+    for ctrl, gear, force in ((1.0, 1.0, 1.0), (-4.0, 1.0, -4.0), (-4.0, 3.0, -12.0)):
+        before = state.joint_qd.numpy()[3]
+        control.mujoco.ctrl.fill_(ctrl)
+        model.mujoco.actuator_gear.assign([[gear, 0, 0, 0, 0, 0]])
+        wp.capture_launch(capture.graph)
+        assert state.joint_qd.numpy()[3] - before == pytest.approx(0.01 * force / 2.0, rel=1e-5)
+
+
+def test_actuators_explain_an_observed_step():
+    """Inverse dynamics of the solver's own step leaves nothing over; a control in explicit order carries ``ctrl``, too."""
+    model = load(EVERY_KIND, gravity=-9.81)
+    solver, before, after = SolverSAP(model), placed(model), model.state()
+    control = solver.control()
+    control.mujoco.ctrl.assign([0.5, 0.7, 0.0, 0.4])
+    solver.step(before, after, control, None, 0.01)
+    explained = solver.inverse_dynamics(before, after, control, None, 0.01)
+    assert np.abs(explained.unexplained_force).max() < 1e-3
+    control.mujoco.ctrl.zero_()
+    assert np.abs(solver.inverse_dynamics(before, after, control, None, 0.01).unexplained_force).max() > 1.0
+
+
+def test_a_label_finds_the_joint_of_its_own_world():
+    """Importers of USD may name an actuator's axis instead of numbering it."""
+    model = load('<motor joint="rail"/>', worlds=2)
+    model.mujoco.actuator_trnid.fill_(-1)
+    model.mujoco.actuator_target_label = ["rail"] * 2
+    model.mujoco.joint_dof_label = ["", "", "", "rail", "", "", ""] * 2
+    state, control = placed(model), model.control()
+    control.mujoco.ctrl.assign([1.0, -3.0])
+    SolverSAP(model).step(state, state, control, None, 0.01)
+    assert state.joint_qd.numpy()[[3, 10]] == pytest.approx([0.005, -0.015], rel=1e-6)
+
+
+REFUSED = {
+    "tendon": ('<motor name="it" tendon="rope"/>', "tendon"),
+    "site": ('<motor name="it" site="hook" gear="0 0 1 0 0 0"/>', "site"),
+    "ball": ('<motor name="it" joint="neck"/>', "single axis"),
+    "dynamics": ('<general name="it" joint="rail" dyntype="filter" dynprm="0.1"/>', "dyntype"),
+    "damper": ('<damper name="it" joint="rail" kv="2" ctrlrange="0 1"/>', "gaintype"),
+    "repelling": ('<general name="it" joint="rail" biastype="affine" gainprm="1" biasprm="0 5 0"/>', "biasprm"),
+    "two servos": (
+        '<general joint="rail" biastype="affine" gainprm="1" biasprm="0 -5 0"/>'
+        '<general name="it" joint="rail" biastype="affine" gainprm="1" biasprm="0 0 -5"/>',
+        "another servo",
+    ),
+    "beside a drive": (
+        '<position joint="rail" kp="3"/><general name="it" joint="rail" biastype="affine" gainprm="1" biasprm="0 0 -5"/>',
+        "another servo",
+    ),
+    "lopsided servo": (
+        '<general name="it" joint="rail" biastype="affine" gainprm="1" biasprm="0 -5 0" forcerange="-1 3"/>',
+        "forcerange -1 3",
+    ),
+    "lopsided drive": ('<position name="it" joint="rail" kp="3" forcerange="-1 3"/>', "forcerange -1 3"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_other_actuators_are_refused(case):
+    """By name, with the reason and a remedy, which works."""
+    actuator, reason = REFUSED[case]
+    model = load(actuator)
+    with pytest.raises(NotImplementedError, match=f"'it'.*{reason}.*actuator_gear") as refusal:
+        SolverSAP(model)
+    gear = model.mujoco.actuator_gear.numpy()
+    gear[int(re.search(r"actuator_gear\[(\d+)\]", str(refusal.value))[1])] = 0.0
+    model.mujoco.actuator_gear.assign(gear)
+    SolverSAP(model)
+
+
+def test_commands_of_the_model_serve_where_the_control_has_none():
+    """As for its drive targets; those of another model are refused."""
+    model = load('<motor joint="rail"/>')
+    model.mujoco.ctrl.fill_(2.0)
+    solver, state, control = SolverSAP(model), placed(model), newton.Control()
+    for given in (control, None):
+        before = state.joint_qd.numpy()[3]
+        solver.step(state, state, given, None, 0.01)
+        assert state.joint_qd.numpy()[3] - before == pytest.approx(0.01 * 2.0 / 2.0, rel=1e-6)
+    with pytest.raises(ValueError, match=r"control\.mujoco\.ctrl has 4 entries"):
+        solver.step(state, state, load(EVERY_KIND).control(), None, 0.01)
