@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import newton
 import numpy as np
+import warp as wp
 
 from .topology import DRIVING, joint_name
 
@@ -20,6 +21,11 @@ _AUTO = 2
 
 UNBOUNDED = 1.0e30
 
+# What an actuator may be besides a force in proportion to its control.
+BIASED = wp.constant(1)
+CONTROL_BOUNDED = wp.constant(2)
+FORCE_BOUNDED = wp.constant(4)
+
 
 @dataclass(frozen=True)
 class ActuatorRows:
@@ -31,9 +37,7 @@ class ActuatorRows:
     """Whether there is a servo or a bounded drive, and not only motors."""
     dof_start: np.ndarray
     row: np.ndarray
-    feeds_back: np.ndarray
-    control_bounded: np.ndarray
-    force_bounded: np.ndarray
+    traits: np.ndarray
     drive_bound: np.ndarray
     coord: np.ndarray
     dof_of_coord: np.ndarray
@@ -62,9 +66,7 @@ def read_actuators(model) -> ActuatorRows | None:
         changes_drives=any(map(rows.is_servo, direct)) or bool((drive_bound < UNBOUNDED).any()),
         dof_start=np.searchsorted([rows.dof[a] for a in direct], np.arange(model.joint_dof_count + 1)),
         row=np.array(direct, dtype=np.int32),
-        feeds_back=rows["biastype"] == _AFFINE,
-        control_bounded=rows.bounded("ctrl"),
-        force_bounded=rows.bounded("force"),
+        traits=rows.traits(),
         drive_bound=drive_bound,
         coord=coord,
         dof_of_coord=dof_of_coord,
@@ -108,6 +110,11 @@ class _Rows:
         """Whether the range of each actuator's ``ctrl`` or ``force`` counts."""
         said = self[f"{what}limited"]
         return np.where(said == _AUTO, self[f"has_{what}range"] != 0, said == 1)
+
+    def traits(self) -> np.ndarray:
+        """What each actuator is, as a sum of constants of this module."""
+        biased = self["biastype"] == _AFFINE
+        return BIASED * biased + CONTROL_BOUNDED * self.bounded("ctrl") + FORCE_BOUNDED * self.bounded("force")
 
     def require_simulated(self, a: int) -> None:
         """Refuse what is no force or servo on one axis of a joint."""

@@ -14,7 +14,7 @@ import warp as wp
 
 from ..constraints.drives import POSITION, VELOCITY
 from ..workspace import Joints, allocate
-from .actuator_rows import ActuatorRows, read_actuators
+from .actuator_rows import BIASED, CONTROL_BOUNDED, FORCE_BOUNDED, ActuatorRows, read_actuators
 from .bundles import targets
 from .validation import require_arrays
 
@@ -33,9 +33,8 @@ class ActuatorTable:
     changes_drives: int  # 0 where all are motors
     dof_start: wp.array[wp.int32]  # (D + 1,) range of each Newton dof in row
     row: wp.array[wp.int32]  # row in MuJoCo's table, and in ctrl
-    feeds_back: wp.array[wp.int32]  # by row: whether bias counts
-    control_bounded: wp.array[wp.int32]  # by row
-    force_bounded: wp.array[wp.int32]  # by row
+    traits: wp.array[wp.int32]  # by row: which of BIASED, CONTROL_BOUNDED and FORCE_BOUNDED it is
+    # Of length zero where all are motors:
     drive_bound: wp.array[wp.float32]  # (D,) what force ranges leave to the model's drive [N or N m]
     coord: wp.array[wp.int32]  # (D,) -1 where the coordinate is a quaternion
     dof_of_coord: wp.array[wp.int32]  # (coordinates,) -1 for a quaternion's
@@ -61,9 +60,15 @@ class Commands:
 
 
 @wp.func
-def within(value: wp.float32, bounded: int, bounds: wp.vec2):
+def has(table: ActuatorTable, a: int, trait: int):
+    """Whether an actuator is biased or bounded."""
+    return (table.traits[a] & trait) != 0
+
+
+@wp.func
+def within(value: wp.float32, bounded: bool, bounds: wp.vec2):
     """Clamp where a range is given."""
-    if bounded == 0:
+    if not bounded:
         return value
     return wp.clamp(value, bounds[0], bounds[1])
 
@@ -82,8 +87,8 @@ def read_servo(table: ActuatorTable, ctrl: wp.array[wp.float32], a: int):
     """An actuator without its force range."""
     servo = Servo()
     gear = table.gear[a][0]
-    servo.force = gear * table.gain[a][0] * within(ctrl[a], table.control_bounded[a], table.control_range[a])
-    if table.feeds_back[a] == 1:
+    servo.force = gear * table.gain[a][0] * within(ctrl[a], has(table, a, CONTROL_BOUNDED), table.control_range[a])
+    if has(table, a, BIASED):
         servo.force += gear * table.bias[a][0]
         servo.ke = -table.bias[a][1] * gear * gear
         servo.kd = -table.bias[a][2] * gear * gear
@@ -95,7 +100,7 @@ def set_drive(table: ActuatorTable, out: Commands, dof: int, a: int, servo: Serv
     """Make a servo the drive of its dof, in the mode that has its gains."""
     out.target_ke[dof] = servo.ke
     out.target_kd[dof] = servo.kd
-    if table.force_bounded[a] == 1:
+    if has(table, a, FORCE_BOUNDED):
         bound = wp.abs(table.gear[a][0]) * table.force_range[a][1]
         out.effort_limit[dof] = wp.min(out.effort_limit[dof], bound)
     if servo.ke == 0.0:
@@ -121,30 +126,34 @@ def copy_drive(table: ActuatorTable, given: Commands, out: Commands, dof: int):
     out.effort_limit[dof] = wp.min(given.effort_limit[dof], table.drive_bound[dof])
 
 
-@wp.kernel
-def actuate(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], out: Commands):
-    """What the caller commands, and every direct actuator; one thread per dof or coordinate."""
-    i = wp.tid()
-    if table.changes_drives == 1 and i < table.dof_of_coord.shape[0] and table.dof_of_coord[i] < 0:
-        out.target_q[i] = given.target_q[i]
-    if i >= table.coord.shape[0]:
-        return
+@wp.func
+def command(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], out: Commands, dof: int):
+    """What the caller commands one dof, and its direct actuators."""
     if table.changes_drives == 1:
-        copy_drive(table, given, out, i)
+        copy_drive(table, given, out, dof)
     motors = wp.float32(0.0)
-    for k in range(table.dof_start[i], table.dof_start[i + 1]):
+    for k in range(table.dof_start[dof], table.dof_start[dof + 1]):
         a = table.row[k]
         servo = read_servo(table, ctrl, a)
         if servo.ke == 0.0 and servo.kd == 0.0:
-            gear = table.gear[a][0]
-            bounds = gear * table.force_range[a]
-            motors += within(servo.force, table.force_bounded[a], wp.vec2(wp.min(bounds), wp.max(bounds)))
+            bounds = table.gear[a][0] * table.force_range[a]
+            motors += within(servo.force, has(table, a, FORCE_BOUNDED), wp.vec2(wp.min(bounds), wp.max(bounds)))
         else:
-            set_drive(table, out, i, a, servo)
-    force = wp.clamp(motors, -given.effort_limit[i], given.effort_limit[i])
+            set_drive(table, out, dof, a, servo)
+    force = wp.clamp(motors, -given.effort_limit[dof], given.effort_limit[dof])
     if given.joint_f.shape[0] > 0:
-        force += given.joint_f[i]
-    out.joint_f[i] = force
+        force += given.joint_f[dof]
+    out.joint_f[dof] = force
+
+
+@wp.kernel
+def actuate(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], out: Commands, stride: int):
+    """What the caller commands, and every direct actuator."""
+    for i in range(wp.tid(), table.dof_of_coord.shape[0], stride):
+        if table.dof_of_coord[i] < 0:
+            out.target_q[i] = given.target_q[i]
+    for dof in range(wp.tid(), out.joint_f.shape[0], stride):
+        command(table, given, ctrl, out, dof)
 
 
 class Actuators:
@@ -155,10 +164,14 @@ class Actuators:
         self._rows = rows
         self._table = table = ActuatorTable()
         table.changes_drives = int(rows.changes_drives)
-        for name in ("dof_start", "row", "feeds_back", "control_bounded", "force_bounded", "coord", "dof_of_coord"):
+        for name in ("dof_start", "row", "traits"):
             setattr(table, name, wp.array(getattr(rows, name), dtype=wp.int32, device=device))
-        table.drive_bound = wp.array(rows.drive_bound, dtype=wp.float32, device=device)
-        sizes = {"*": model.joint_dof_count, "target_q": model.joint_coord_count}
+        sizes = {"*": 0, "joint_f": model.joint_dof_count}
+        if rows.changes_drives:
+            table.coord = wp.array(rows.coord, dtype=wp.int32, device=device)
+            table.dof_of_coord = wp.array(rows.dof_of_coord, dtype=wp.int32, device=device)
+            table.drive_bound = wp.array(rows.drive_bound, dtype=wp.float32, device=device)
+            sizes = {"*": model.joint_dof_count, "target_q": model.joint_coord_count}
         self._out = allocate(Commands, sizes, device)
 
     def attach_model(self, model, joints: Joints) -> None:
@@ -199,8 +212,10 @@ class Actuators:
         if control.joint_f is not None:
             given.joint_f = control.joint_f
         ctrl = getattr(getattr(control, "mujoco", None), "ctrl", None)
-        count = max(model.joint_dof_count, model.joint_coord_count if self._rows.changes_drives else 0)
-        launches.single(actuate, count, [self._table, given, model.mujoco.ctrl if ctrl is None else ctrl, self._out])
+        # CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping.
+        count = 1 if launches.device.is_cpu else model.joint_dof_count
+        inputs = [self._table, given, model.mujoco.ctrl if ctrl is None else ctrl, self._out, count]
+        launches.single(actuate, count, inputs)
 
 
 def build_actuators(model) -> Actuators | None:
