@@ -38,7 +38,7 @@ def material(stiffness=1.0e5, damping=100.0, friction=0.5, gap=0.0, **kwargs):
     )
 
 
-def tight(optimality_rel=1e-13, max_iterations=200):
+def tight(optimality_rel=1e-13, max_iterations=60):
     """Options that let a solver and the reference take the same steps until round-off stops them."""
     return dict(
         optimality_rel=optimality_rel,

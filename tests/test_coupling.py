@@ -184,7 +184,7 @@ def rail(load):
     """A plate on a driven vertical rail; ``load(builder, plate)`` puts something on or under it."""
     builder = newton.ModelBuilder()
     plate = link(builder, PLATE)
-    drive = {"target_ke": STIFFNESS, "target_kd": 60.0, "actuator_mode": newton.JointTargetMode.POSITION_VELOCITY}
+    drive = {"target_ke": STIFFNESS, "target_kd": 120.0, "actuator_mode": newton.JointTargetMode.POSITION_VELOCITY}
     up = wp.transform((0.0, 0.0, 1.0), wp.quat_identity())
     builder.add_articulation([builder.add_joint_prismatic(-1, plate, axis=newton.Axis.Z, parent_xform=up, **drive)])
     builder.add_shape_box(plate, hx=0.5, hy=0.5, hz=0.05, cfg=material())
@@ -240,8 +240,8 @@ class Coupled:
         return self
 
     def settle(self):
-        """Half a second is enough for the drive; the height of the plate over the last tenth is returned."""
-        self.run(500)
+        """Half a second is enough for the drive; the height of the plate over its last tenth is returned."""
+        self.run(200)
         heights = []
         for _ in range(50):
             self.step()

@@ -32,7 +32,7 @@ LAWS = {
     "velocity_limit": dict(velocity_limit=0.3),
 }
 BALL_GOAL = (0.2, -0.1, 0.15, math.sqrt(1.0 - 0.0725))
-TIGHT = tight()
+TIGHT = tight(max_iterations=20)
 
 
 def columns_of(kind, law):
