@@ -24,11 +24,13 @@ def fresh_import():
 
 
 def test_import_is_quick_and_loads_nothing_optional():
-    """The package adds less than 0.3 s to Newton, the least of three; no optional library comes even with the solver.
+    """The package adds less than 0.3 s to Newton, the least of up to three; no optional library comes even with the solver.
 
     The solver class itself, loaded when first asked for, takes half a second more: Warp reads the kernels' source.
     """
-    runs = [fresh_import() for _ in range(3)]
+    runs = [fresh_import()]
+    while len(runs) < 3 and min(seconds for seconds, _ in runs) >= 0.3:  # the machine may be busy
+        runs.append(fresh_import())
     assert min(seconds for seconds, _ in runs) < 0.3
     loaded = runs[0][1]
     assert "newton_sap.solver" in loaded
