@@ -6,6 +6,7 @@ those of one thread.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,10 +17,14 @@ from .boundary.topology import Topology
 from .linalg.lanes import BLOCK_DIM
 from .workspace import Tree
 
+KEPT = 4
+"""How many ways to launch a kernel are remembered, and how many sets of a caller's arrays: programs step to and fro between
+a few states."""
+
 
 class Recorded:
-    """Launches by kernel and count. Only arguments that are other objects than the last time are prepared again:
-    on a CPU that is most of what a launch costs."""
+    """Launches by kernel and count, with the arguments they were prepared for: on a CPU preparing is most of what a launch
+    costs."""
 
     def __init__(self, device):
         self._device = device
@@ -27,17 +32,13 @@ class Recorded:
 
     def prepare(self, launch: Callable, kernel, count: int, inputs: list) -> wp.Launch:
         """Return what ``launch``, one of Warp's functions, would launch."""
-        known = self._known.get((kernel, count))
-        if known is None:
-            command = launch(
-                kernel, dim=[count], inputs=inputs, block_dim=BLOCK_DIM, device=self._device, record_cmd=True
-            )
-        else:
-            command, before = known
-            for i, value in enumerate(inputs):
-                if value is not before[i]:
-                    command.set_param_at_index(i, value)
-        self._known[kernel, count] = command, inputs
+        known = self._known.setdefault((kernel, count), [])
+        for command, before in known:
+            if all(map(operator.is_, inputs, before)):
+                return command
+        command = launch(kernel, dim=[count], inputs=inputs, block_dim=BLOCK_DIM, device=self._device, record_cmd=True)
+        known.append((command, inputs))
+        del known[:-KEPT]
         return command
 
 
@@ -55,6 +56,9 @@ class Part:
 
 class Launches:
     """Launches what a step consists of. Inside ``with launches:`` threads run ahead of the caller, who waits at the end."""
+
+    borrows_arrays = True
+    """As arguments of launches that it remembers."""
 
     def __init__(self, tree: Tree, topology: Topology, device):
         self.device = device

@@ -14,7 +14,7 @@ def memory_by_buffer(solver: Any, model: Any, contacts: Any = None) -> dict[str,
     seen = {array.ptr for owner in (model, contacts) for array in _arrays(owner, _DEPTH, set())}
     sizes = {}
     for name, value in vars(solver).items():
-        if value is model or value is contacts:
+        if value is model or value is contacts or getattr(value, "borrows_arrays", False):
             continue
         total = 0
         for array in _arrays(value, _DEPTH, {id(model), id(contacts)}):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import newton
 import warp as wp
 
-from .boundary import bundles, forces, output
+from .boundary import forces, output
 from .linalg.lanes import BLOCK_DIM
 
 _Base = newton.solvers.SolverBase
@@ -81,7 +81,7 @@ def observe_drives(solver, frame, observables) -> None:
     """Fill what depends on the coordinates at the start of the step, which stepping in place overwrites."""
     for out in _requested(observables, ObservableKind.JOINT_DRIVE_F):
         out.zero_()
-        step = bundles.joint_input(solver._joint_options, frame)
+        step = frame.step.joints
         inputs = [solver.tree, solver.joints, solver.motion, solver.pools.rows, solver.problem, step, frame.dt, out]
         solver.launches.single(forces.observe_drive_efforts, solver.topology.link_count, inputs)
         if solver.topology.loop_joints:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import ClassVar
 
 import newton
@@ -16,25 +16,23 @@ from .boundary.actuators import actuate, build_actuators
 from .boundary.capacity import default_contact_capacity
 from .boundary.contact_rows import ContactRows
 from .boundary.contacts import collect_contacts, fill_contacts
-from .boundary.convention import Orders, SapControl, SapState, orders_of
+from .boundary.convention import SapControl, SapState
 from .boundary.couplings import attach_model, build_couplings, tied_groups
 from .boundary.detection import OwnedDetection
 from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
 from .boundary.topology import build_topology
 from .boundary.validation import (
-    require_arrays,
     require_positive_mass_matrix,
     require_prescribed,
-    validate_dt,
     validate_model,
     validate_threads,
     validate_topology,
 )
 from .config import SAPOptions, resolve_options
-from .constraints.drives import Targets
 from .constraints.laws import contact_law
 from .coupling import CoupledArticulations
 from .diagnostics import SolverReport, clear_stats, read_report, require_healthy
+from .frame import Frame, Frames
 from .inspection import Inspection, read_inspection
 from .inverse import InverseDynamics, inverse_dynamics
 from .launches import Launches
@@ -43,10 +41,10 @@ from .mechanics import energy_and_momentum
 from .memory import memory_by_buffer
 from .minimizer.newton import minimize_kernel
 from .minimizer.settings import Settings
-from .multibody.free_motion import Efforts, free_motion
+from .multibody.free_motion import free_motion
 from .multibody.integration import UPDATES, integrate
 from .multibody.kinematics import kinematics
-from .problem import StepInput, assemble_problem
+from .problem import assemble_problem
 from .workspace import (
     ROWS_PER_DOF,
     Arrivals,
@@ -54,29 +52,12 @@ from .workspace import (
     Pools,
     Problem,
     RowPool,
-    StateArrays,
     Stats,
     allocate,
     allocate_contacts,
 )
 
 _Base = newton.solvers.SolverBase
-
-
-@dataclass
-class Frame:
-    """What one call of ``step`` works on."""
-
-    state_in: newton.State
-    state_out: newton.State
-    control: newton.Control | SapControl
-    before: StateArrays
-    after: StateArrays
-    rows: ContactRows | None
-    orders: Orders
-    efforts: Efforts
-    targets: Targets
-    dt: float
 
 
 class SolverSAP(OwnedDetection, CoupledArticulations):
@@ -217,37 +198,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _open_frame(self, state_in, state_out, control, contacts, dt) -> Frame:
         """Check the caller's objects and bundle what the stages read."""
-        if control is None:
-            control = self.model.control(clone_variables=False)
-        dt = validate_dt(dt)
-        model, device = self.model, self.device
-        bodies = {"body_q": model.body_count, "body_qd": model.body_count}
-        joints = {"joint_q": model.joint_coord_count, "joint_qd": model.joint_dof_count}
-        require_arrays(
-            "state_in", state_in, {**joints, **bodies, "body_f": model.body_count}, device, optional=("body_f",)
-        )
-        if state_out is not state_in:
-            require_arrays("state_out", state_out, {**joints, **bodies}, device)
-        dofs = {"joint_f": model.joint_dof_count, "joint_target_qd": model.joint_dof_count}
-        dofs["joint_target_q"] = model.joint_coord_count
-        require_arrays("control", control, dofs, device, optional=tuple(dofs))
-        commands = control
-        if self.actuators is not None:
-            commands = self.actuators.commanded(control, device)
-        reference_is_com = self.options.position_update == "symplectic"
-        before = bundles.state_arrays(state_in)
-        return Frame(
-            state_in=state_in,
-            state_out=state_out,
-            control=control,
-            before=before,
-            after=before if state_out is state_in else bundles.state_arrays(state_out),
-            rows=self._open_contacts(contacts),
-            orders=orders_of(state_in, state_out, control, reference_is_com),
-            efforts=bundles.efforts(model, state_in, commands, self.options),
-            targets=bundles.targets(model, commands),
-            dt=dt,
-        )
+        return self.frames.open(self, state_in, state_out, control, self._open_contacts(contacts), dt)
 
     def _open_contacts(self, contacts) -> ContactRows | None:
         """Bundle Newton's contact arrays; make room for all of them."""
@@ -272,8 +223,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _command_actuators(self, frame: Frame) -> None:
         """Joint forces and drives with MuJoCo's actuators in them."""
-        if self.actuators is not None:
-            self.actuators.launch(self.launches, self.model, frame.control)
+        if frame.commanded is not None:
+            self.actuators.launch(self.launches, frame.commanded)
 
     def _move_bodies(self, frame: Frame) -> None:
         """Public velocity to sap velocity, and poses, velocities and motion columns."""
@@ -304,7 +255,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         arrivals.head.zero_()
         arrivals.group_count.zero_()
         tables = [self.bodies, self.shapes, self.motion, arrivals]
-        source = [frame.rows, self._contact_options, frame.state_in.body_q, frame.state_in.body_qd, frame.dt]
+        source = [frame.rows, self.contact_options, frame.state_in.body_q, frame.state_in.body_qd, frame.dt]
         self.launches.single(
             collect_contacts, self._collectors, [self.tree, *tables, self.stats, *source, self._collectors]
         )
@@ -313,11 +264,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _assemble(self, frame: Frame) -> None:
         """Rows, unknowns, contact Jacobians and regularisation of every group."""
-        step = StepInput()
-        step.joints = bundles.joint_input(self._joint_options, frame)
-        step.contacts = self._contact_options
-        step.dt = frame.dt
-        inputs = [self.joints, self.bodies, self.couplings, self.motion, self.pools, self.problem, step]
+        inputs = [self.joints, self.bodies, self.couplings, self.motion, self.pools, self.problem, frame.step]
         self.launches.groups(assemble_problem, inputs)
 
     def _minimize(self, frame: Frame) -> None:
@@ -343,10 +290,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             self.launches.single(
                 output.keep_loose_bodies, self.model.body_count, [self.tree, frame.before, frame.after]
             )
-        orders = Orders()
-        orders.qd_in = frame.orders.qd_out
-        orders.reference_is_com = frame.orders.reference_is_com
-        self.launches.trees(output.publish_bodies, [self.joints, self.bodies, self.arrived, orders, frame.after])
+        inputs = [self.joints, self.bodies, self.arrived, frame.orders_after, frame.after]
+        self.launches.trees(output.publish_bodies, inputs)
         if self.topology.loop_joints:
             inputs = [self.tree, self.joints, self.couplings, self.arrived]
             self.launches.single(output.publish_loop_joints, self.couplings.kind.shape[0], [*inputs, frame.after])
@@ -499,6 +444,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.couplings, self.pools.couplers = build_couplings(self.model, size, size.loop_joints, device)
         self.tree.group_tied = tied_groups(self.couplings)
         self.launches = Launches(self.tree, size, device)
+        self.frames = Frames()
         iterative = size.dof_count if size.needs_iterations else 0
         unknowns = {"*": size.dof_count, "count": size.group_count, "tree_start": size.tree_count}
         unknowns |= dict.fromkeys(("cg_r", "cg_z", "cg_p", "cg_q"), iterative)
@@ -556,6 +502,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _read_model(self) -> None:
         """Point the bundles at the model's current arrays."""
+        self.frames.clear()
         self.joints = bundles.joints(self.model)
         self.bodies = bundles.bodies(self.model)
         self.shapes = bundles.shapes(self.model)
@@ -565,8 +512,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _load_kernels(self) -> None:
         """Compile what a step launches, so that its first call may be captured."""
-        self._contact_options = bundles.contact_options(self.options)
-        self._joint_options = bundles.joint_options(self.options)
+        self.contact_options = bundles.contact_options(self.options)
+        self.joint_options = bundles.joint_options(self.options)
         self._settings = bundles.minimizer_settings(self.options)
         self._minimize_kernel = minimize_kernel(
             contact_law(self.options.contact_model, self.options.spin_friction), self.hessian.dtype

@@ -9,6 +9,8 @@ read live, but for those ranges; what is a motor and what a servo is settled at 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import newton
 import warp as wp
 
@@ -156,6 +158,15 @@ def actuate(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], o
         command(table, given, ctrl, out, dof)
 
 
+@dataclass(frozen=True)
+class Commanded:
+    """What a caller commands, and the control that stands for it once the actuators have been worked out."""
+
+    given: Commands
+    ctrl: wp.array
+    control: newton.Control
+
+
 class Actuators:
     """The actuators of a model, and the joint forces and drives that they and the caller command."""
 
@@ -186,24 +197,16 @@ class Actuators:
             for name in _DRIVES:
                 setattr(joints, name, getattr(self._out, name))
 
-    def commanded(self, control, device) -> newton.Control:
-        """Return what takes the place of the caller's control once :meth:`launch` has run.
+    def commanded(self, model, control) -> Commanded:
+        """Bundle the caller's control, and the one that takes its place; the model's own ``ctrl`` serves where it has none.
 
         Raises:
             ValueError: ``control.mujoco.ctrl`` is another model's.
         """
         commands = getattr(control, "mujoco", None)
         if commands is not None:
-            require_arrays("control.mujoco", commands, {"ctrl": self._rows.count}, device, optional=("ctrl",))
-        result = newton.Control()
-        result.joint_f = self._out.joint_f
-        result.joint_target_q, result.joint_target_qd = control.joint_target_q, control.joint_target_qd
-        if self._rows.changes_drives:
-            result.joint_target_q, result.joint_target_qd = self._out.target_q, self._out.target_qd
-        return result
-
-    def launch(self, launches, model, control) -> None:
-        """Work out the commands of a step from the caller's control; the model's own ``ctrl`` where it has none."""
+            require_arrays("control.mujoco", commands, {"ctrl": self._rows.count}, model.device, optional=("ctrl",))
+        ctrl = getattr(commands, "ctrl", None)
         given = Commands()
         for name, array in self._given.items():
             setattr(given, name, array)
@@ -211,11 +214,18 @@ class Actuators:
         given.target_q, given.target_qd = goal.q, goal.qd
         if control.joint_f is not None:
             given.joint_f = control.joint_f
-        ctrl = getattr(getattr(control, "mujoco", None), "ctrl", None)
+        instead = newton.Control()
+        instead.joint_f = self._out.joint_f
+        instead.joint_target_q, instead.joint_target_qd = control.joint_target_q, control.joint_target_qd
+        if self._rows.changes_drives:
+            instead.joint_target_q, instead.joint_target_qd = self._out.target_q, self._out.target_qd
+        return Commanded(given, model.mujoco.ctrl if ctrl is None else ctrl, instead)
+
+    def launch(self, launches, commanded: Commanded) -> None:
+        """Work out the commands of a step."""
         # CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping.
-        count = 1 if launches.device.is_cpu else model.joint_dof_count
-        inputs = [self._table, given, model.mujoco.ctrl if ctrl is None else ctrl, self._out, count]
-        launches.single(actuate, count, inputs)
+        count = 1 if launches.device.is_cpu else len(self._out.joint_f)
+        launches.single(actuate, count, [self._table, commanded.given, commanded.ctrl, self._out, count])
 
 
 def build_actuators(model) -> Actuators | None:

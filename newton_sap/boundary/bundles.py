@@ -14,6 +14,7 @@ from ..minimizer.continuation import PATIENCE
 from ..minimizer.friction_bound import RENEWALS
 from ..minimizer.settings import Settings
 from ..multibody.free_motion import Efforts
+from ..problem import StepInput
 from ..workspace import Bodies, Joints, Shapes, StateArrays
 from .contact_rows import ContactRows
 from .contacts import ContactOptions
@@ -126,13 +127,14 @@ def joint_options(options) -> JointOptions:
     return out
 
 
-def joint_input(options, frame) -> JointInput:
-    """What the rows of joints depend on in this step."""
-    step = JointInput()
-    step.options = options
-    step.targets = frame.targets
-    step.joint_q = frame.state_in.joint_q
-    step.joint_f = frame.efforts.joint_f
+def step_input(contacts, joints, joint_q, efforts, targets, dt: float) -> StepInput:
+    """What the rows of a step depend on; options of contacts and joints first."""
+    step = StepInput()
+    step.contacts = contacts
+    step.joints = JointInput()
+    step.joints.options, step.joints.targets = joints, targets
+    step.joints.joint_q, step.joints.joint_f = joint_q, efforts.joint_f
+    step.dt = dt
     return step
 
 

@@ -95,6 +95,14 @@ def orders_of(state_in, state_out, control, reference_is_com: bool) -> Orders:
     return orders
 
 
+def orders_at_end(orders: Orders) -> Orders:
+    """Return the orders in which the end of the step is read again."""
+    end = Orders()
+    end.qd_in = orders.qd_out
+    end.reference_is_com = orders.reference_is_com
+    return end
+
+
 @wp.func
 def sap_velocity(v_C: wp.vec3d, w: wp.vec3d, r: wp.vec3d):
     """P_v(r): [v_C, w] to [w, v_O]."""

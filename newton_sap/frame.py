@@ -1,0 +1,118 @@
+"""What one call of ``step`` works on: the caller's arrays, checked, and bundled as kernels take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import newton
+
+from .boundary import bundles
+from .boundary.actuators import Commanded
+from .boundary.contact_rows import ContactRows
+from .boundary.convention import Orders, SapState, orders_at_end, orders_of
+from .boundary.validation import require_arrays, validate_dt
+from .constraints.drives import Targets
+from .launches import KEPT
+from .multibody.free_motion import Efforts
+from .problem import StepInput
+from .workspace import StateArrays
+
+
+@dataclass
+class Frame:
+    """What one call of ``step`` works on."""
+
+    state_in: newton.State | SapState
+    state_out: newton.State | SapState
+    before: StateArrays
+    after: StateArrays
+    rows: ContactRows | None
+    orders: Orders
+    orders_after: Orders
+    commanded: Commanded | None
+    efforts: Efforts
+    targets: Targets
+    step: StepInput
+    dt: float
+    arrays: list = field(repr=False)
+    """The arrays it was made of; as long as it is kept, so are they."""
+
+
+class Frames:
+    """Frames by the arrays they bundle: making one takes longer than launching the kernels of a small step."""
+
+    borrows_arrays = True
+    """They are the caller's, and no memory of the solver's."""
+
+    def __init__(self):
+        self._kept = {}
+
+    def clear(self) -> None:
+        """Forget all, because arrays of the model were replaced."""
+        self._kept.clear()
+
+    def open(self, solver, state_in, state_out, control, rows: ContactRows | None, dt) -> Frame:
+        """Return the frame of a solver's step; see :meth:`newton_sap.SolverSAP.step` for what it raises."""
+        if control is None:
+            control = solver.model  # whose arrays have the same names
+        dt = validate_dt(dt)
+        arrays = [
+            *(getattr(state_in, name, None) for name in ("joint_q", "joint_qd", "body_q", "body_qd", "body_f")),
+            *(getattr(state_out, name, None) for name in ("joint_q", "joint_qd", "body_q", "body_qd")),
+            *(getattr(control, name, None) for name in ("joint_f", "joint_target_q", "joint_target_qd")),
+            getattr(getattr(control, "mujoco", None), "ctrl", None),
+            rows,
+        ]
+        said = (getattr(state_in, "joint_qd_order", None), getattr(state_in, "body_f_order", None))
+        said += (getattr(state_out, "joint_qd_order", None), getattr(control, "joint_f_order", None))
+        key = (dt, said, *map(id, arrays))
+        frame = self._kept.pop(key, None)
+        if frame is None:
+            frame = _make(solver, state_in, state_out, control, rows, dt, arrays)
+            if len(self._kept) >= KEPT:
+                del self._kept[next(iter(self._kept))]
+        self._kept[key] = frame  # the latest at the end
+        frame.state_in, frame.state_out = state_in, state_out
+        return frame
+
+
+def _make(solver, state_in, state_out, control, rows, dt, arrays) -> Frame:
+    """Check the caller's objects and bundle what the stages read."""
+    model, options = solver.model, solver.options
+    _require(model, state_in, state_out, control)
+    before = bundles.state_arrays(state_in)
+    orders = orders_of(state_in, state_out, control, options.position_update == "symplectic")
+    commanded = None
+    if solver.actuators is not None:
+        commanded = solver.actuators.commanded(model, control)
+        control = commanded.control
+    efforts, targets = bundles.efforts(model, state_in, control, options), bundles.targets(model, control)
+    return Frame(
+        state_in=state_in,
+        state_out=state_out,
+        before=before,
+        after=before if state_out is state_in else bundles.state_arrays(state_out),
+        rows=rows,
+        orders=orders,
+        orders_after=orders_at_end(orders),
+        commanded=commanded,
+        efforts=efforts,
+        targets=targets,
+        step=bundles.step_input(solver.contact_options, solver.joint_options, state_in.joint_q, efforts, targets, dt),
+        dt=dt,
+        arrays=arrays,
+    )
+
+
+def _require(model, state_in, state_out, control) -> None:
+    """Refuse states and controls of other models."""
+    device = model.device
+    bodies = {"body_q": model.body_count, "body_qd": model.body_count}
+    joints = {"joint_q": model.joint_coord_count, "joint_qd": model.joint_dof_count}
+    read = {**joints, **bodies, "body_f": model.body_count}
+    require_arrays("state_in", state_in, read, device, optional=("body_f",))
+    if state_out is not state_in:
+        require_arrays("state_out", state_out, {**joints, **bodies}, device)
+    dofs = {"joint_f": model.joint_dof_count, "joint_target_qd": model.joint_dof_count}
+    dofs["joint_target_q"] = model.joint_coord_count
+    require_arrays("control", control, dofs, device, optional=tuple(dofs))
