@@ -45,7 +45,7 @@ def _profile_stages(run: WarpRun, steps: int) -> list[ProfileRow]:
     directions = []
     for _ in range(2):
         frame = run.solver._open_frame(run.state, run.other, run.control, run.contacts, run.scene.dt)
-        parts = [("collide", run.collide)]
+        parts = [("collide", run.collide)] if run.pipeline is not None else []
         parts += [(name, lambda stage=name, frame=frame: getattr(run.solver, stage)(frame)) for name in STAGES]
         directions.append([(name, _graph_of(part, run.model.device)) for name, part in parts])
         run.state, run.other = run.other, run.state

@@ -68,10 +68,11 @@ class WarpRun:
         self.refine = REFINE.get(name, 1)
         self.state, self.other = scene.state(), scene.state()
         self.control = self.model.control()
-        # MuJoCo finds its own contacts unless told otherwise.
+        # MuJoCo finds its own contacts unless told otherwise; nobody looks for them where nothing can touch.
         own_contacts = name == "mujoco" and options.get("use_mujoco_contacts", True)
-        self.pipeline = None if own_contacts else make_pipeline(scene)
-        self.contacts = None if own_contacts else self.pipeline.contacts()
+        collides = not own_contacts and self.model.shape_contact_pair_count > 0
+        self.pipeline = make_pipeline(scene) if collides else None
+        self.contacts = self.pipeline.contacts() if collides else None
         self.observables = self._contact_force_observable()
         self.clock = 0
         self.forces = []
