@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import warp as wp
 from newton.solvers import SolverMuJoCo
+from newton.solvers.experimental.coupled import SolverCoupledProxy
 
 from newton_sap import SolverSAP
 
@@ -189,6 +190,35 @@ def test_a_label_finds_the_joint_of_its_own_world():
     control.mujoco.ctrl.assign([1.0, -3.0])
     SolverSAP(model).step(state, state, control, None, 0.01)
     assert state.joint_qd.numpy()[[3, 10]] == pytest.approx([0.005, -0.015], rel=1e-6)
+
+
+SLIDER = """<mujoco><option gravity="0 0 0"/><worldbody><body name="{name}" pos="{x} 0 0">
+  <joint name="{name}" type="slide" axis="1 0 0"/><geom type="sphere" size=".1" mass="2"/></body></worldbody>
+<actuator>{actuator}</actuator></mujoco>"""
+
+
+def test_each_part_of_a_model_has_its_own_actuators():
+    """Newton's coupled solvers give each solver some joints, but leave the actuators the numbers of the whole."""
+    builder = newton.ModelBuilder()
+    servo = '<general joint="b" biastype="affine" gainprm="1" biasprm="4 -20 -2"/>'
+    for i, (name, actuator) in enumerate({"a": '<motor joint="a"/>', "b": servo, "c": '<motor joint="c"/>'}.items()):
+        builder.add_mjcf(SLIDER.format(name=name, x=i, actuator=actuator))
+    model = builder.finalize()
+    entry, proxy = SolverCoupledProxy.Entry, SolverCoupledProxy.Proxy("x", "y", bodies=[0])
+    entries = [
+        entry(name=name, solver=SolverSAP, bodies=own, joints=own) for name, own in {"x": [0], "y": [1, 2]}.items()
+    ]
+    coupled = SolverCoupledProxy(model, entries=entries, coupling=SolverCoupledProxy.Config(proxies=[proxy]))
+    ends = []
+    for solver in (coupled, SolverSAP(model)):
+        state, other, control = placed(model), model.state(), model.control()
+        control.mujoco.ctrl.assign([1.0, 0.0, 3.0])
+        for _ in range(10):
+            solver.step(state, other, control, None, 0.01)
+            state, other = other, state
+        ends.append(state.joint_q.numpy())
+    assert (ends[0] > 0.002).all()
+    np.testing.assert_allclose(*ends, atol=1e-7)
 
 
 REFUSED = {

@@ -19,6 +19,9 @@ _AFFINE = 1
 _AUTO = 2
 """MuJoCo's answer to whether a range counts: where one is given."""
 
+_ELSEWHERE = -2
+"""In place of a dof: another solver's."""
+
 UNBOUNDED = 1.0e30
 
 # What an actuator may be besides a force in proportion to its control.
@@ -77,6 +80,25 @@ def _joint_of_dofs(model) -> np.ndarray:
     return np.repeat(np.arange(model.joint_count), np.diff(model.joint_qd_start.numpy()))
 
 
+def _dofs_of_part(model) -> np.ndarray | None:
+    """For each dof of the whole model the one here, for a part of a model, of whose actuators the numbers stay the whole's."""
+    whole = getattr(model, "parent", model)
+    if whole.joint_dof_count == model.joint_dof_count:
+        return None
+    here = {name: j for j, name in enumerate(_joint_names(model))}
+    dofs = np.full(whole.joint_dof_count, _ELSEWHERE)
+    start, start_here = whole.joint_qd_start.numpy(), model.joint_qd_start.numpy()
+    for joint, name in enumerate(_joint_names(whole)):
+        if name in here:
+            dofs[start[joint] : start[joint + 1]] = np.arange(*start_here[[here[name], here[name] + 1]])
+    return dofs
+
+
+def _joint_names(model) -> list[tuple[str, int]]:
+    """Labels with worlds, which repeat them."""
+    return list(zip(model.joint_label, model.joint_world.numpy().tolist(), strict=True))
+
+
 def _coordinates(model) -> tuple[np.ndarray, np.ndarray]:
     """Each dof's coordinate and each coordinate's dof, -1 where a quaternion is involved."""
     coord, dof_of_coord = np.full(model.joint_dof_count, -1), np.full(model.joint_coord_count, -1)
@@ -95,11 +117,13 @@ class _Rows:
         self._columns = {}
         self._joint = _joint_of_dofs(model)
         self._type = model.joint_type.numpy()
+        self._part = _dofs_of_part(model)
         source = table.ctrl_source.numpy()
         self.dof = [self._find_dof(a) for a in range(len(source))]
         acts = self["gear"].any(axis=1)  # a gear of zero takes an actuator out
+        acts &= np.array(self.dof) != _ELSEWHERE
         self.direct = np.flatnonzero((source == _DIRECT) & acts).tolist()
-        self._of_model = np.flatnonzero(source != _DIRECT).tolist()
+        self._of_model = np.flatnonzero((source != _DIRECT) & acts).tolist()
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._columns:
@@ -148,7 +172,7 @@ class _Rows:
         bounds = np.full(self._model.joint_dof_count, UNBOUNDED)
         bounded = self.bounded("force")
         for a in self._of_model:
-            if bounded[a] and self.dof[a] >= 0 and self["gear"][a].any():
+            if bounded[a] and self.dof[a] >= 0:
                 self._require_symmetric(a)
                 of_joint = self._joint == self._joint[self.dof[a]]
                 single = self._type[self._joint[self.dof[a]]] in _SCALAR
@@ -166,12 +190,14 @@ class _Rows:
             self._refuse(a, f"is a servo with another force upwards than downwards (forcerange {lower:g} {upper:g})")
 
     def _find_dof(self, a: int) -> int:
-        """The Newton dof an actuator acts on, -1 if it acts on none."""
+        """The Newton dof an actuator acts on, -1 if it acts on none, ``_ELSEWHERE`` if on one of another solver."""
         if self["trntype"][a] not in _JOINT:
             return -1
         dof, labels = int(self["trnid"][a, 0]), getattr(self._table, "joint_dof_label", None)
-        if dof >= 0 or not labels:
-            return dof
+        if dof >= 0:
+            return dof if self._part is None else int(self._part[dof])
+        if not labels:
+            return -1
         # Importers of USD may know an axis by its label only, which every world repeats.
         worlds = self._model.joint_world.numpy()[self._joint]
         goal = (self._table.actuator_target_label[a], self["world"][a])
