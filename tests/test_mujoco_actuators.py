@@ -131,6 +131,17 @@ def test_servo_is_bounded_by_its_force_range():
     assert less == pytest.approx(0.01 * 2.5 / 2.0, rel=1e-6)
 
 
+@pytest.mark.parametrize("servo", [False, True])
+def test_commands_that_are_no_numbers_are_counted(servo):
+    """Ranges do not turn them into something that is."""
+    feedback = 'biastype="affine" biasprm="0 -9 0"' if servo else ""
+    model = load(f'<general joint="rail" gainprm="1" ctrlrange="-1 1" forcerange="-2 2" {feedback}/>')
+    solver, state, control = SolverSAP(model), placed(model), model.control()
+    control.mujoco.ctrl.fill_(np.nan)
+    solver.step(state, state, control, None, 0.01)
+    assert solver.report().non_finite_steps.tolist() == [1]
+
+
 def test_joint_force_adds_to_motors_and_other_dofs_keep_theirs():
     """What the caller commands beside actuators arrives unchanged, quaternion targets among it."""
     model = load('<motor joint="rail"/>')

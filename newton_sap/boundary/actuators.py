@@ -68,11 +68,13 @@ def has(table: ActuatorTable, a: int, trait: int):
 
 
 @wp.func
-def within(value: wp.float32, bounded: bool, bounds: wp.vec2):
-    """Clamp where a range is given."""
-    if not bounded:
-        return value
-    return wp.clamp(value, bounds[0], bounds[1])
+def within(value: wp.float32, bounded: bool, lower: wp.float32, upper: wp.float32):
+    """Clamp where a range is given; a value that is not a number stays, and is counted."""
+    if bounded and value < lower:
+        return lower
+    if bounded and value > upper:
+        return upper
+    return value
 
 
 @wp.struct
@@ -89,7 +91,8 @@ def read_servo(table: ActuatorTable, ctrl: wp.array[wp.float32], a: int):
     """An actuator without its force range."""
     servo = Servo()
     gear = table.gear[a][0]
-    servo.force = gear * table.gain[a][0] * within(ctrl[a], has(table, a, CONTROL_BOUNDED), table.control_range[a])
+    limits = table.control_range[a]
+    servo.force = gear * table.gain[a][0] * within(ctrl[a], has(table, a, CONTROL_BOUNDED), limits[0], limits[1])
     if has(table, a, BIASED):
         servo.force += gear * table.bias[a][0]
         servo.ke = -table.bias[a][1] * gear * gear
@@ -139,10 +142,10 @@ def command(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], o
         servo = read_servo(table, ctrl, a)
         if servo.ke == 0.0 and servo.kd == 0.0:
             bounds = table.gear[a][0] * table.force_range[a]
-            motors += within(servo.force, has(table, a, FORCE_BOUNDED), wp.vec2(wp.min(bounds), wp.max(bounds)))
+            motors += within(servo.force, has(table, a, FORCE_BOUNDED), wp.min(bounds), wp.max(bounds))
         else:
             set_drive(table, out, dof, a, servo)
-    force = wp.clamp(motors, -given.effort_limit[dof], given.effort_limit[dof])
+    force = within(motors, True, -given.effort_limit[dof], given.effort_limit[dof])
     if given.joint_f.shape[0] > 0:
         force += given.joint_f[dof]
     out.joint_f[dof] = force
