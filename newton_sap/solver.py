@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import ClassVar
@@ -472,7 +473,9 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         if self.contacts is not None:
             contacts = self.contacts.rigid_contact_max
         if contacts is None:
-            contacts = newton.CollisionPipeline(self.model, publish_capacity=False).rigid_contact_max
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the caller's own pipeline says how large it is
+                contacts = newton.CollisionPipeline(self.model, publish_capacity=False).rigid_contact_max
         return max(int(contacts), self.options.max_contacts or 0)
 
     def _reserve_contacts(self, rows: int) -> None:

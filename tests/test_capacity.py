@@ -1,9 +1,12 @@
 """The default number of contact slots suits what the shapes of a model may do."""
 
+import warnings
+
 import newton
 import pytest
 import warp as wp
 
+from newton_sap import SolverSAP
 from newton_sap.boundary.capacity import likely_contacts
 from newton_sap.boundary.topology import build_topology
 
@@ -54,3 +57,17 @@ def test_what_cannot_touch_has_no_slots():
     builder.add_ground_plane()
     model = builder.finalize()
     assert likely_contacts(model, build_topology(model)) == 0
+
+
+def test_construction_does_not_speak_of_a_pipeline_that_nobody_made(monkeypatch):
+    """Newton warns of large pipelines; the solver asks one for its size, and the caller's own will say the same."""
+    real, model = newton.CollisionPipeline, snake().finalize()
+
+    def large(*args, **kwargs):
+        warnings.warn("CollisionPipeline automatically selected very many rigid contact slots", stacklevel=2)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(newton, "CollisionPipeline", large)
+    with pytest.warns(UserWarning, match="very many"):
+        newton.CollisionPipeline(model, publish_capacity=False)
+    SolverSAP(model)  # warnings are errors here
