@@ -250,9 +250,9 @@ REFUSED = {
     ),
     "lopsided servo": (
         '<general name="it" joint="rail" biastype="affine" gainprm="1" biasprm="0 -5 0" forcerange="-1 3"/>',
-        "forcerange -1 3",
+        "forcerange",
     ),
-    "lopsided drive": ('<position name="it" joint="rail" kp="3" forcerange="-1 3"/>', "forcerange -1 3"),
+    "lopsided drive": ('<position name="it" joint="rail" kp="3" forcerange="-1 3"/>', "forcerange"),
 }
 
 

@@ -19,6 +19,8 @@ _AFFINE = 1
 _AUTO = 2
 """MuJoCo's answer to whether a range counts: where one is given."""
 
+_LOPSIDED = "is a servo with another force upwards than downwards (forcerange)"
+
 _ELSEWHERE = -2
 """In place of a dof: another solver's."""
 
@@ -56,8 +58,7 @@ def read_actuators(model) -> ActuatorRows | None:
     if getattr(table, "actuator_trnid", None) is None or not len(table.actuator_trnid):
         return None
     rows = _Rows(model, table)
-    for a in rows.direct:
-        rows.require_simulated(a)
+    rows.require_simulated()
     rows.require_one_servo_per_dof()
     drive_bound = rows.drive_bounds()
     if not rows.direct and (drive_bound == UNBOUNDED).all():
@@ -66,7 +67,7 @@ def read_actuators(model) -> ActuatorRows | None:
     direct = sorted(rows.direct, key=lambda a: (rows.dof[a], a))
     return ActuatorRows(
         count=len(rows.dof),
-        changes_drives=any(map(rows.is_servo, direct)) or bool((drive_bound < UNBOUNDED).any()),
+        changes_drives=bool(rows.is_servo()[direct].any() or (drive_bound < UNBOUNDED).any()),
         dof_start=np.searchsorted([rows.dof[a] for a in direct], np.arange(model.joint_dof_count + 1)),
         row=np.array(direct, dtype=np.int32),
         traits=rows.traits(),
@@ -137,57 +138,61 @@ class _Rows:
 
     def traits(self) -> np.ndarray:
         """What each actuator is, as a sum of constants of this module."""
-        biased = self["biastype"] == _AFFINE
-        return BIASED * biased + CONTROL_BOUNDED * self.bounded("ctrl") + FORCE_BOUNDED * self.bounded("force")
+        return BIASED * self._biased() + CONTROL_BOUNDED * self.bounded("ctrl") + FORCE_BOUNDED * self.bounded("force")
 
-    def require_simulated(self, a: int) -> None:
+    def require_simulated(self) -> None:
         """Refuse what is no force or servo on one axis of a joint."""
-        dof, bias = self.dof[a], self["biasprm"][a][:3]
-        if dof < 0:
-            self._refuse(a, "does not act on a joint, but on a tendon, a site or a body")
-        if self._type[self._joint[dof]] not in _SCALAR:
-            self._refuse(a, f"acts on {joint_name(self._model, self._joint[dof])}, which has no single axis")
-        if self["dyntype"][a] != 0:
-            self._refuse(a, "has dynamics of its own (dyntype)")
-        if self["gaintype"][a] != 0 or self["biastype"][a] not in (0, _AFFINE):
-            self._refuse(a, "has a gain that is not constant or a bias that is no line (gaintype, biastype)")
-        if self["biastype"][a] == _AFFINE and (bias[1:] > 0.0).any():
-            self._refuse(a, f"pushes away from its goal or gives a ratio of damping (biasprm {bias.tolist()})")
-        if any(np.any(self[name][a] != 0.0) for name in ("damping", "dampingpoly", "armature")):
-            self._refuse(a, "has damping or armature of its own")
-        if self.is_servo(a):
-            self._require_symmetric(a)
+        dof, bias = np.array(self.dof), self["biasprm"][:, 1:3]
+        scalar = np.isin(self._type[self._joint[dof.clip(0)]], _SCALAR)
+        own = self["damping"] != 0.0
+        own |= (self["dampingpoly"] != 0.0).any(axis=1) | (self["armature"] != 0.0)
+        lopsided = self.is_servo() & self._lopsided()
+        reasons = {
+            "does not act on a joint, but on a tendon, a site or a body": dof < 0,
+            "acts on a joint without a single axis": ~scalar,
+            "has dynamics of its own (dyntype)": self["dyntype"] != 0,
+            "has a gain that is not constant (gaintype)": self["gaintype"] != 0,
+            "has a bias that is no line (biastype)": ~np.isin(self["biastype"], (0, _AFFINE)),
+            "pushes away from its goal or gives a ratio of damping (biasprm)": self._biased()
+            & (bias > 0.0).any(axis=1),
+            "has damping or armature of its own": own,
+            _LOPSIDED: lopsided,
+        }
+        for reason, holds in reasons.items():
+            self._refuse_any([a for a in self.direct if holds[a]], reason)
 
     def require_one_servo_per_dof(self) -> None:
         """Refuse a second servo, or one beside a drive of the model: each dof has room for one."""
-        driven = np.isin(self._model.joint_target_mode.numpy(), DRIVING)
-        for a in filter(self.is_servo, self.direct):
-            if driven[self.dof[a]]:
+        driven, servo = np.isin(self._model.joint_target_mode.numpy(), DRIVING), self.is_servo()
+        for a in self.direct:
+            if servo[a] and driven[self.dof[a]]:
                 joint = joint_name(self._model, self._joint[self.dof[a]])
-                self._refuse(a, f"is a servo on {joint}, which another servo or drive moves already")
-            driven[self.dof[a]] = True
+                self._refuse_any([a], f"is a servo on {joint}, which another servo or drive moves already")
+            driven[self.dof[a]] |= servo[a]
 
     def drive_bounds(self) -> np.ndarray:
         """(D,) what the force ranges of position and velocity actuators leave to the model's drives [N or N m]."""
         bounds = np.full(self._model.joint_dof_count, UNBOUNDED)
-        bounded = self.bounded("force")
-        for a in self._of_model:
-            if bounded[a] and self.dof[a] >= 0:
-                self._require_symmetric(a)
-                of_joint = self._joint == self._joint[self.dof[a]]
-                single = self._type[self._joint[self.dof[a]]] in _SCALAR
-                where = self.dof[a] if single else of_joint
-                bounds[where] = np.minimum(bounds[where], self["forcerange"][a][1])
+        bounded, lopsided = self.bounded("force"), self._lopsided()
+        bounding = [a for a in self._of_model if bounded[a] and self.dof[a] >= 0]
+        self._refuse_any([a for a in bounding if lopsided[a]], _LOPSIDED)
+        start = self._model.joint_qd_start.numpy()
+        for a in bounding:
+            joint, where = self._joint[self.dof[a]], self.dof[a]
+            if self._type[joint] not in _SCALAR:
+                where = slice(start[joint], start[joint + 1])
+            bounds[where] = np.minimum(bounds[where], self["forcerange"][a][1])
         return bounds
 
-    def is_servo(self, a: int) -> bool:
-        """Whether an actuator sees its coordinate or velocity."""
-        return bool(self["biastype"][a] == _AFFINE and self["biasprm"][a][1:3].any() and self["gear"][a][0])
+    def is_servo(self) -> np.ndarray:
+        """Whether each actuator sees its coordinate or velocity."""
+        return self._biased() & self["biasprm"][:, 1:3].any(axis=1) & (self["gear"][:, 0] != 0.0)
 
-    def _require_symmetric(self, a: int) -> None:
-        lower, upper = self["forcerange"][a]
-        if self.bounded("force")[a] and lower != -upper:
-            self._refuse(a, f"is a servo with another force upwards than downwards (forcerange {lower:g} {upper:g})")
+    def _biased(self) -> np.ndarray:
+        return self["biastype"] == _AFFINE
+
+    def _lopsided(self) -> np.ndarray:
+        return self.bounded("force") & (self["forcerange"][:, 0] != -self["forcerange"][:, 1])
 
     def _find_dof(self, a: int) -> int:
         """The Newton dof an actuator acts on, -1 if it acts on none, ``_ELSEWHERE`` if on one of another solver."""
@@ -203,9 +208,11 @@ class _Rows:
         goal = (self._table.actuator_target_label[a], self["world"][a])
         return next((d for d, label in enumerate(labels) if label and (label, worlds[d]) == goal), -1)
 
-    def _refuse(self, a: int, reason: str) -> None:
-        raise NotImplementedError(
-            f"actuator {a} ({self._table.actuator_label[a]!r}) {reason}, and of MuJoCo's actuators SolverSAP simulates forces "
-            "and servos on hinges and slides; use SolverMuJoCo, or take the actuator out, of the file or by "
-            f"model.mujoco.actuator_gear[{a}] = 0, and command joint_f or body_f"
-        )
+    def _refuse_any(self, actuators: list[int], reason: str) -> None:
+        if actuators:
+            a = actuators[0]
+            raise NotImplementedError(
+                f"actuator {a} ({self._table.actuator_label[a]!r}) {reason}, and of MuJoCo's actuators SolverSAP simulates "
+                "forces and servos on hinges and slides; use SolverMuJoCo, or take the actuator out, of the file or by "
+                f"model.mujoco.actuator_gear[{a}] = 0, and command joint_f or body_f"
+            )

@@ -229,7 +229,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
     """Number links and dofs through and lay the arrays out."""
     links = [(tree, body, above) for tree, members in enumerate(trees) for body, above in members]
     tree_link_start = np.cumsum([0] + [len(t) for t in trees])
-    link_dofs = [_joint_dofs(model, inbound[body]) for _, body, _ in links]
+    link_dofs = _joint_dofs(model, [inbound[body] for _, body, _ in links])
     link_dof_start = np.cumsum([0] + [len(d) for d in link_dofs])
     link_parent = [-1 if above < 0 else int(tree_link_start[tree]) + above for tree, _, above in links]
     tree_dof_start = link_dof_start[tree_link_start]
@@ -344,19 +344,22 @@ def _place(entries: np.ndarray, part: np.ndarray | None) -> tuple[np.ndarray, in
     return start, int((start + entries).max(initial=0))
 
 
-def _joint_dofs(model, j: int) -> list[tuple[int, int]]:
-    """List a joint's dofs in solver order as (index in joint_qd, index in joint_q or -1); Newton knows none of FREELY."""
-    if j == FREELY:
-        return [(-1, -1)] * 6
-    qd = int(model.joint_qd_start.numpy()[j])
-    q = int(model.joint_q_start.numpy()[j])
-    count = int(model.joint_qd_start.numpy()[j + 1]) - qd
-    kind = newton.JointType(int(model.joint_type.numpy()[j]))
-    if kind in (newton.JointType.FREE, newton.JointType.DISTANCE):
-        return [(qd + i, -1) for i in (3, 4, 5, 0, 1, 2)]  # angular first
-    if kind == newton.JointType.BALL:
-        return [(qd + i, -1) for i in range(3)]
-    return [(qd + i, q + i) for i in range(count)]
+def _joint_dofs(model, joints: list[int]) -> list[list[tuple[int, int]]]:
+    """List each joint's dofs in solver order as (index in joint_qd, index in joint_q or -1); Newton knows none of FREELY."""
+    kinds, q_start, qd_start = (
+        a.numpy().tolist() for a in (model.joint_type, model.joint_q_start, model.joint_qd_start)
+    )
+    dofs = []
+    for j in joints:
+        if j == FREELY:
+            dofs.append([(-1, -1)] * 6)
+        elif kinds[j] in (newton.JointType.FREE, newton.JointType.DISTANCE):
+            dofs.append([(qd_start[j] + i, -1) for i in (3, 4, 5, 0, 1, 2)])  # angular first
+        elif kinds[j] == newton.JointType.BALL:
+            dofs.append([(qd_start[j] + i, -1) for i in range(3)])
+        else:
+            dofs.append([(qd_start[j] + i, q_start[j] + i) for i in range(qd_start[j + 1] - qd_start[j])])
+    return dofs
 
 
 def _strides(trees, groups, tree_link_start, link_parent, depths) -> tuple[int, int]:

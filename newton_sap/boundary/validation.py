@@ -59,10 +59,9 @@ def validate_topology(model, topology) -> None:
                 f"{_mover(model, joint)} moves {body_name(model, body)} and what hangs on it, which has no mass; "
                 "give it mass (a shape with density, or mass and inertia), or the joint armature"
             )
-        if joint != FREELY:
-            _require_orthogonal_axes(model, joint)
-    for joint in topology.loop_joints:
-        _require_orthogonal_axes(model, joint)
+    _require_orthogonal_axes(
+        model, [*arrays["link_joint"][arrays["link_joint"] != FREELY].tolist(), *topology.loop_joints]
+    )
 
 
 def validate_dt(dt) -> float:
@@ -225,15 +224,17 @@ def _require_kinematic_roots(model) -> None:
             )
 
 
-def _require_orthogonal_axes(model, joint: int) -> None:
-    linear, angular = model.joint_dof_dim.numpy()[joint]
-    if newton.JointType(int(model.joint_type.numpy()[joint])) != newton.JointType.D6:
-        return
-    start = int(model.joint_qd_start.numpy()[joint])
-    axes = model.joint_axis.numpy()[start + linear : start + linear + angular].astype(np.float64)
-    product = np.abs(axes @ axes.T - np.eye(len(axes)))
-    if len(axes) and product.max() > 1.0e-3:
-        raise ValueError(
-            f"the angular axes of {joint_name(model, joint)} are not orthonormal (largest deviation {product.max():.2g}); "
-            "give a D6 joint orthogonal unit axes"
-        )
+def _require_orthogonal_axes(model, joints: list[int]) -> None:
+    joints = np.array(joints, dtype=np.int64)
+    linear, angular = model.joint_dof_dim.numpy()[joints].reshape(-1, 2).T
+    first = model.joint_qd_start.numpy()[joints] + linear
+    is_d6 = model.joint_type.numpy()[joints] == newton.JointType.D6
+    for count in (1, 2, 3):
+        chosen = np.flatnonzero(is_d6 & (angular == count))
+        axes = model.joint_axis.numpy().astype(np.float64)[first[chosen, None] + np.arange(count)]
+        deviation = np.abs(axes @ axes.transpose(0, 2, 1) - np.eye(count)).max(axis=(1, 2))
+        for found in np.flatnonzero(deviation > 1.0e-3)[:1]:
+            raise ValueError(
+                f"the angular axes of {joint_name(model, int(joints[chosen[found]]))} are not orthonormal (largest deviation "
+                f"{deviation[found]:.2g}); give a D6 joint orthogonal unit axes"
+            )
