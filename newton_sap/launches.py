@@ -76,6 +76,14 @@ class Launches:
         self.wait()
         self._run(self._whole, wp.launch, kernel, count, inputs)
 
+    def items(self, kernel, count: int, inputs: list) -> None:
+        """Launch a kernel that loops over so many items; its last argument is how many threads share them.
+
+        CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping.
+        """
+        threads = 1 if self.device.is_cpu else min(max(count, 1), 65536)
+        self.single(kernel, threads, [*inputs, threads])
+
     def trees(self, kernel, inputs: list) -> None:
         """Launch one thread per tree; the kernel's first argument, the tree bundle, says where to begin."""
         for part in self._shares():

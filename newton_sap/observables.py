@@ -123,8 +123,8 @@ def _observe_contacts(solver, frame, observables) -> None:
             solver.launches.groups(forces.observe_in_contact_frames, [solver.pool, values, out])
     for out in _requested(observables, kinds.CONTACT_GAP):
         inputs = [solver.tree, solver.bodies, solver.shapes, solver.motion, frame.rows]
-        inputs += [frame.state_in.body_q, frame.state_in.body_qd, solver._collectors, out]
-        solver.launches.single(forces.observe_gaps, solver._collectors, inputs)
+        inputs += [frame.state_in.body_q, frame.state_in.body_qd, out]
+        solver.launches.items(forces.observe_gaps, len(out), inputs)
 
 
 def write_contact_forces(solver, dt: float, out: wp.array) -> None:

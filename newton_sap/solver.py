@@ -257,9 +257,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         arrivals.group_count.zero_()
         tables = [self.bodies, self.shapes, self.motion, arrivals]
         source = [frame.rows, self.contact_options, frame.state_in.body_q, frame.state_in.body_qd, frame.dt]
-        self.launches.single(
-            collect_contacts, self._collectors, [self.tree, *tables, self.stats, *source, self._collectors]
-        )
+        self.launches.items(collect_contacts, len(arrivals.next), [self.tree, *tables, self.stats, *source])
         wp.utils.array_scan(arrivals.group_count, arrivals.group_start, inclusive=False)
         self.launches.groups(fill_contacts, [*tables, self.pool, self.stats, *source])
 
@@ -500,8 +498,6 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             slots = default_contact_capacity(self.model, size, rows, stride, self.options.spin_friction)
         self.pool = allocate_contacts(slots, size.group_count, stride, device)
         self.pools.contacts = self.pool
-        # CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping.
-        self._collectors = 1 if device.is_cpu else min(max(rows, 1), 65536)
 
     def _read_model(self) -> None:
         """Point the bundles at the model's current arrays."""

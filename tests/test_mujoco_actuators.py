@@ -269,6 +269,17 @@ def test_other_actuators_are_refused(case):
     SolverSAP(model)
 
 
+def test_an_actuator_where_nothing_moves_is_refused():
+    """A model without a single dof can still have one, on a site."""
+    builder = newton.ModelBuilder()
+    builder.add_mjcf(
+        '<mujoco><worldbody><body><geom size=".1"/><site name="hook"/></body></worldbody>'
+        '<actuator><motor name="it" site="hook"/></actuator></mujoco>'
+    )
+    with pytest.raises(NotImplementedError, match=r"'it'\) does not act on a joint"):
+        SolverSAP(builder.finalize())
+
+
 def test_commands_of_the_model_serve_where_the_control_has_none():
     """As for its drive targets; those of another model are refused."""
     model = load('<motor joint="rail"/>')

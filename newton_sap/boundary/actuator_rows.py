@@ -8,12 +8,11 @@ import newton
 import numpy as np
 import warp as wp
 
-from .topology import DRIVING, joint_name
+from .topology import DRIVING, joint_dofs, joint_name
 
 _Mujoco = newton.solvers.SolverMuJoCo
 _DIRECT = int(_Mujoco.CtrlSource.CTRL_DIRECT)
 _JOINT = (int(_Mujoco.TrnType.JOINT), int(_Mujoco.TrnType.JOINT_IN_PARENT))
-_SCALAR = [int(t) for t in (newton.JointType.PRISMATIC, newton.JointType.REVOLUTE, newton.JointType.D6)]
 _AFFINE = 1
 """MuJoCo's type of a bias that is linear in coordinate and velocity; 0 is no bias, a constant gain, no dynamics."""
 _AUTO = 2
@@ -45,7 +44,7 @@ class ActuatorRows:
     traits: np.ndarray
     drive_bound: np.ndarray
     coord: np.ndarray
-    dof_of_coord: np.ndarray
+    of_quaternion: np.ndarray
 
 
 def read_actuators(model) -> ActuatorRows | None:
@@ -63,7 +62,6 @@ def read_actuators(model) -> ActuatorRows | None:
     drive_bound = rows.drive_bounds()
     if not rows.direct and (drive_bound == UNBOUNDED).all():
         return None
-    coord, dof_of_coord = _coordinates(model)
     direct = sorted(rows.direct, key=lambda a: (rows.dof[a], a))
     return ActuatorRows(
         count=len(rows.dof),
@@ -72,13 +70,9 @@ def read_actuators(model) -> ActuatorRows | None:
         row=np.array(direct, dtype=np.int32),
         traits=rows.traits(),
         drive_bound=drive_bound,
-        coord=coord,
-        dof_of_coord=dof_of_coord,
+        coord=rows.coord,
+        of_quaternion=~np.isin(np.arange(model.joint_coord_count), rows.coord),
     )
-
-
-def _joint_of_dofs(model) -> np.ndarray:
-    return np.repeat(np.arange(model.joint_count), np.diff(model.joint_qd_start.numpy()))
 
 
 def _dofs_of_part(model) -> np.ndarray | None:
@@ -100,14 +94,13 @@ def _joint_names(model) -> list[tuple[str, int]]:
     return list(zip(model.joint_label, model.joint_world.numpy().tolist(), strict=True))
 
 
-def _coordinates(model) -> tuple[np.ndarray, np.ndarray]:
-    """Each dof's coordinate and each coordinate's dof, -1 where a quaternion is involved."""
-    coord, dof_of_coord = np.full(model.joint_dof_count, -1), np.full(model.joint_coord_count, -1)
-    joint = _joint_of_dofs(model)
-    dofs = np.flatnonzero(np.isin(model.joint_type.numpy()[joint], _SCALAR))
-    coord[dofs] = dofs + (model.joint_q_start.numpy() - model.joint_qd_start.numpy())[joint[dofs]]
-    dof_of_coord[coord[dofs]] = dofs
-    return coord, dof_of_coord
+def _coordinates(model) -> np.ndarray:
+    """Each dof's coordinate, -1 where it is a quaternion's."""
+    coord = np.full(model.joint_dof_count, -1)
+    for dofs in joint_dofs(model, range(model.joint_count)):
+        for dof, coordinate in dofs:
+            coord[dof] = coordinate
+    return coord
 
 
 class _Rows:
@@ -116,9 +109,10 @@ class _Rows:
     def __init__(self, model, table):
         self._model, self._table = model, table
         self._columns = {}
-        self._joint = _joint_of_dofs(model)
-        self._type = model.joint_type.numpy()
+        self._joint = np.repeat(np.arange(model.joint_count), np.diff(model.joint_qd_start.numpy()))
         self._part = _dofs_of_part(model)
+        self._labelled = self._label_dofs()
+        self.coord = _coordinates(model)
         source = table.ctrl_source.numpy()
         self.dof = [self._find_dof(a) for a in range(len(source))]
         acts = self["gear"].any(axis=1)  # a gear of zero takes an actuator out
@@ -142,14 +136,13 @@ class _Rows:
 
     def require_simulated(self) -> None:
         """Refuse what is no force or servo on one axis of a joint."""
-        dof, bias = np.array(self.dof), self["biasprm"][:, 1:3]
-        scalar = np.isin(self._type[self._joint[dof.clip(0)]], _SCALAR)
+        bias = self["biasprm"][:, 1:3]
         own = self["damping"] != 0.0
         own |= (self["dampingpoly"] != 0.0).any(axis=1) | (self["armature"] != 0.0)
         lopsided = self.is_servo() & self._lopsided()
         reasons = {
-            "does not act on a joint, but on a tendon, a site or a body": dof < 0,
-            "acts on a joint without a single axis": ~scalar,
+            "does not act on a joint, but on a tendon, a site or a body": [dof < 0 for dof in self.dof],
+            "acts on a joint without a single axis": [dof >= 0 and self.coord[dof] < 0 for dof in self.dof],
             "has dynamics of its own (dyntype)": self["dyntype"] != 0,
             "has a gain that is not constant (gaintype)": self["gaintype"] != 0,
             "has a bias that is no line (biastype)": ~np.isin(self["biastype"], (0, _AFFINE)),
@@ -179,7 +172,7 @@ class _Rows:
         start = self._model.joint_qd_start.numpy()
         for a in bounding:
             joint, where = self._joint[self.dof[a]], self.dof[a]
-            if self._type[joint] not in _SCALAR:
+            if self.coord[where] < 0:
                 where = slice(start[joint], start[joint + 1])
             bounds[where] = np.minimum(bounds[where], self["forcerange"][a][1])
         return bounds
@@ -198,15 +191,19 @@ class _Rows:
         """The Newton dof an actuator acts on, -1 if it acts on none, ``_ELSEWHERE`` if on one of another solver."""
         if self["trntype"][a] not in _JOINT:
             return -1
-        dof, labels = int(self["trnid"][a, 0]), getattr(self._table, "joint_dof_label", None)
+        dof = int(self["trnid"][a, 0])
         if dof >= 0:
             return dof if self._part is None else int(self._part[dof])
-        if not labels:
-            return -1
-        # Importers of USD may know an axis by its label only, which every world repeats.
-        worlds = self._model.joint_world.numpy()[self._joint]
-        goal = (self._table.actuator_target_label[a], self["world"][a])
-        return next((d for d, label in enumerate(labels) if label and (label, worlds[d]) == goal), -1)
+        return self._labelled.get((self._table.actuator_target_label[a], self["world"][a]), -1)
+
+    def _label_dofs(self) -> dict[tuple[str, int], int]:
+        """The first dof of each label and world: importers of USD may know an axis by its label only."""
+        labels = getattr(self._table, "joint_dof_label", None) or []
+        worlds, first = self._model.joint_world.numpy()[self._joint], {}
+        for dof, label in enumerate(labels):
+            if label:
+                first.setdefault((label, worlds[dof]), dof)
+        return first
 
     def _refuse_any(self, actuators: list[int], reason: str) -> None:
         if actuators:

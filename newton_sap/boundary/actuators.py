@@ -39,7 +39,7 @@ class ActuatorTable:
     # Of length zero where all are motors:
     drive_bound: wp.array[wp.float32]  # (D,) what force ranges leave to the model's drive [N or N m]
     coord: wp.array[wp.int32]  # (D,) -1 where the coordinate is a quaternion
-    dof_of_coord: wp.array[wp.int32]  # (coordinates,) -1 for a quaternion's
+    of_quaternion: wp.array[wp.int32]  # (coordinates,) 1 for a quaternion's
     gain: wp.array[vec10]
     bias: wp.array[vec10]
     gear: wp.array[vec6]
@@ -152,12 +152,12 @@ def command(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], o
 
 
 @wp.kernel
-def actuate(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], out: Commands, stride: int):
+def actuate(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], out: Commands, threads: int):
     """What the caller commands, and every direct actuator."""
-    for i in range(wp.tid(), table.dof_of_coord.shape[0], stride):
-        if table.dof_of_coord[i] < 0:
+    for i in range(wp.tid(), table.of_quaternion.shape[0], threads):
+        if table.of_quaternion[i] == 1:
             out.target_q[i] = given.target_q[i]
-    for dof in range(wp.tid(), out.joint_f.shape[0], stride):
+    for dof in range(wp.tid(), out.joint_f.shape[0], threads):
         command(table, given, ctrl, out, dof)
 
 
@@ -183,7 +183,7 @@ class Actuators:
         sizes = {"*": 0, "joint_f": model.joint_dof_count}
         if rows.changes_drives:
             table.coord = wp.array(rows.coord, dtype=wp.int32, device=device)
-            table.dof_of_coord = wp.array(rows.dof_of_coord, dtype=wp.int32, device=device)
+            table.of_quaternion = wp.array(rows.of_quaternion, dtype=wp.int32, device=device)
             table.drive_bound = wp.array(rows.drive_bound, dtype=wp.float32, device=device)
             sizes = {"*": model.joint_dof_count, "target_q": model.joint_coord_count}
         self._out = allocate(Commands, sizes, device)
@@ -226,9 +226,8 @@ class Actuators:
 
     def launch(self, launches, commanded: Commanded) -> None:
         """Work out the commands of a step."""
-        # CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping.
-        count = 1 if launches.device.is_cpu else len(self._out.joint_f)
-        launches.single(actuate, count, [self._table, commanded.given, commanded.ctrl, self._out, count])
+        inputs = [self._table, commanded.given, commanded.ctrl, self._out]
+        launches.items(actuate, len(self._out.joint_f), inputs)
 
 
 def build_actuators(model) -> Actuators | None:

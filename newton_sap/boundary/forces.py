@@ -154,8 +154,8 @@ def observe_gaps(
     rows: ContactRows,
     body_q: wp.array[wp.transform],
     body_qd: wp.array[wp.spatial_vector],
-    threads: int,
     contact_gap: wp.array[wp.float32],
+    threads: int,
 ):
     """Signed distance of every contact at the start of the step, whether or not it acts."""
     count = wp.min(rows.count[0], rows.shape0.shape[0])

@@ -229,7 +229,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
     """Number links and dofs through and lay the arrays out."""
     links = [(tree, body, above) for tree, members in enumerate(trees) for body, above in members]
     tree_link_start = np.cumsum([0] + [len(t) for t in trees])
-    link_dofs = _joint_dofs(model, [inbound[body] for _, body, _ in links])
+    link_dofs = joint_dofs(model, [inbound[body] for _, body, _ in links])
     link_dof_start = np.cumsum([0] + [len(d) for d in link_dofs])
     link_parent = [-1 if above < 0 else int(tree_link_start[tree]) + above for tree, _, above in links]
     tree_dof_start = link_dof_start[tree_link_start]
@@ -344,7 +344,7 @@ def _place(entries: np.ndarray, part: np.ndarray | None) -> tuple[np.ndarray, in
     return start, int((start + entries).max(initial=0))
 
 
-def _joint_dofs(model, joints: list[int]) -> list[list[tuple[int, int]]]:
+def joint_dofs(model, joints: list[int]) -> list[list[tuple[int, int]]]:
     """List each joint's dofs in solver order as (index in joint_qd, index in joint_q or -1); Newton knows none of FREELY."""
     kinds, q_start, qd_start = (
         a.numpy().tolist() for a in (model.joint_type, model.joint_q_start, model.joint_qd_start)
