@@ -209,7 +209,9 @@ def regularize_contact(
         normal.k = wp.min(FOUR_PI_SQUARED / (beta * beta * dt * dt), RIGID_FREQUENCY * RIGID_FREQUENCY) / w
     elif options.similar == 1:
         # Beyond this nothing changes that the step could resolve, but the minimum is ever harder to find.
-        normal.k = wp.min(k, FOUR_PI_SQUARED / (options.rigid_beta * options.rigid_beta * dt * dt * w))
+        stiffest = FOUR_PI_SQUARED / (options.rigid_beta * options.rigid_beta * dt * dt * w)
+        if k > stiffest:
+            normal.k = stiffest
     normal.fe0 = -normal.k * pool.phi0[slot]
     pool.R_t[slot] = options.sigma * w
     pool.R_n[slot] = regularization(dt, k, tau, w, beta)

@@ -507,7 +507,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.shapes = bundles.shapes(self.model)
         attach_model(self.couplings, self.model)
         if self.actuators is not None:
-            self.actuators.attach_model(self.model, self.joints)
+            self.actuators.attach_model(self.model, self.joints, self.couplings.tendons)
 
     def _load_kernels(self) -> None:
         """Compile what a step launches, so that its first call may be captured."""

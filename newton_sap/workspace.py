@@ -214,6 +214,32 @@ class RowPool:
 
 
 @wp.struct
+class Tendons:
+    """MuJoCo's fixed tendons (T of them): lengths that are weighted sums of coordinates; parameters are read live."""
+
+    term_start: wp.array[wp.int32]  # (T,) first term of each
+    term_count: wp.array[wp.int32]  # (T,)
+    dof: wp.array[wp.int32]  # (terms,) of the solver; -1 where the joint is another solver's
+    coef: wp.array[wp.float32]  # (terms,)
+    ref: wp.array[wp.float32]  # (Newton dofs,) MuJoCo's coordinate minus Newton's; empty if not registered
+    limited: wp.array[wp.int32]  # (T,) 1 where the range counts
+    range: wp.array[wp.vec2]  # (T,) [m]
+    limit_ke: wp.array[wp.float32]  # (T,) [N/m]; 0 for a range that is near-rigid
+    limit_kd: wp.array[wp.float32]
+    spring_length: wp.array[wp.vec2]  # (T,) [m] no force from the first to the second; -1 for not said
+    stiffness: wp.array[wp.float32]
+    damping: wp.array[wp.float32]
+    friction: wp.array[wp.float32]
+    armature: wp.array[wp.float32]
+    # What actuators give, each (T,): an effort, and ``servo_force - servo_ke length - servo_kd rate`` within +-servo_bound
+    effort: wp.array[wp.float32]
+    servo_force: wp.array[wp.float32]
+    servo_ke: wp.array[wp.float32]
+    servo_kd: wp.array[wp.float32]
+    servo_bound: wp.array[wp.float32]
+
+
+@wp.struct
 class CouplingTable:
     """Couplings of the model (K of them), group after group; the switches are Newton's arrays, read live."""
 
@@ -222,7 +248,7 @@ class CouplingTable:
     joint: wp.array[wp.int32]  # (K,) Newton joint that owns frames and switch, or -1
     switch_row: wp.array[wp.int32]  # (K,) row of the switch array, or -1 for always
     source: wp.array[wp.int32]  # (K,) where a coordinate coupling's coefficients live
-    source_row: wp.array[wp.int32]  # (K,) and in which row
+    source_row: wp.array[wp.int32]  # (K,) and in which row; of a tendon, which one
     body_a: wp.array[wp.int32]  # (K,) Newton body, -1 for the world
     body_b: wp.array[wp.int32]  # (K,)
     frame_a: wp.array[wp.transform]  # (K,) on body A
@@ -230,10 +256,11 @@ class CouplingTable:
     linear_axes: wp.array[wp.int32]  # (K,) free linear axes
     angular_axes: wp.array[wp.int32]  # (K,) free angular axes
     axis_start: wp.array[wp.int32]  # (K,) the first axis in Newton's joint_axis
-    axis: wp.array[wp.int32]  # (K,) which of the joint's free axes the rows act along, linear ones first
+    axis: wp.array[wp.int32]  # (K,) which free axis of the joint, linear ones first; of a tendon, the first law
     coordinates: wp.array[wp.int32]  # (K,) coupled coordinates
-    dof_a: wp.array[wp.int32]  # (K,) first dof that follows
-    dof_b: wp.array[wp.int32]  # (K,) first dof it follows, or -1
+    dof_a: wp.array[wp.int32]  # (K,) first dof that follows, or tendon
+    dof_b: wp.array[wp.int32]  # (K,) first dof it follows, or tendon, or -1
+    tendons: Tendons
     joint_enabled: wp.array[wp.bool]
     joint_mimic_coeffs: wp.array[wp.vec2]
     equality_enabled: wp.array[wp.bool]

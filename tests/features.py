@@ -60,7 +60,7 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("viscous damping", YES, f"{FORMS}::test_joint_damping_is_implicit", "yyynny"),
         Feature("passive spring", YES, f"{JOINTS}::test_passive_spring_acts_beside_a_drive", "yynnnn", "end of step, or start (`spring_integration`)"),
         Feature("armature", YES, f"{JOINTS}::test_armature_adds_inertia", "yyynny"),
-        Feature("MuJoCo's direct actuators (`control.mujoco.ctrl`)", YES, "test_mujoco_actuators::test_moves_like_mujoco", "ynnnnn", "forces and servos on hinges and slides; others: `NotImplementedError`"),
+        Feature("MuJoCo's direct actuators (`control.mujoco.ctrl`)", YES, "test_mujoco_actuators::test_moves_like_mujoco", "ynnnnn", "forces and servos on hinges, slides and fixed tendons; others: `NotImplementedError`"),
         Feature("actuators (`newton.actuators`)", YES, "test_capture::test_control_is_live_between_replays", "yyyyyy", "stepped by the caller, arrive as `joint_f`"),
     ],
     "Couplings": [
@@ -73,9 +73,11 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("angles of a loop joint beyond half a turn", YES, "test_loop_joints::test_angle_of_a_loop_joint_counts_turns", "??????", "the turn is kept in `joint_q`"),
         Feature("connect and weld rows", YES, f"{COUPLINGS}::test_equality_row_acts_like_the_joint", "ynnnnp", "converted rows act once"),
         Feature("joint equality rows", YES, f"{COUPLINGS}::test_joint_equality_follows_its_polynomial", "ynnnnp", "polynomial of degree four"),
-        Feature("other equality rows (tendons)", NO, f"{COUPLINGS}::test_equality_of_a_tendon_is_refused", "ynnnnn", "`NotImplementedError`"),
+        Feature("tendon equality rows", YES, "test_tendons::test_an_equality_of_tendons_holds", "ynnnnn", "polynomial of degree four"),
+        Feature("other equality rows", NO, f"{COUPLINGS}::test_other_equalities_are_refused", "ynnnnn", "`NotImplementedError`"),
         Feature("tendons", NO, "test_features::test_tendons_are_refused", "pnnyyn", "`NotImplementedError`; use SolverXPBD or SolverVBD"),
-        Feature("MuJoCo's tendons that act", NO, "test_mujoco_models::test_a_tendon_that_acts_is_refused", "ynnnnn", "`NotImplementedError`"),
+        Feature("MuJoCo's fixed tendons", YES, "test_tendons::test_moves_like_mujoco", "ynnnnn", "spring, damper, armature, dry friction, range, actuators"),
+        Feature("MuJoCo's spatial tendons that act", NO, "test_tendons::test_a_path_that_acts_is_refused", "ynnnnn", "`NotImplementedError`"),
     ],
     "Bodies and worlds": [
         Feature("mass, inertia, COM changed at run time", YES, f"{RUNTIME}::test_change_acts_at_the_next_step", "yyyyyy", "without notice, also in a replayed graph"),

@@ -351,6 +351,65 @@ def test_non_finite_state_is_counted_not_hidden():
     assert bench.solver.report().non_finite_steps.sum() == 1
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "friction",
+        "effort_limit",
+        "velocity_limit",
+        "limit_lower",
+        "target_ke",
+        "target_kd",
+        "armature",
+        "damping",
+        "stiffness",
+    ],
+)
+def test_live_joint_parameters_that_are_no_numbers_are_counted(name):
+    """Whichever becomes one after construction; bounds among them, which a clamp would pass over."""
+    builder = newton.ModelBuilder()
+    link = builder.add_link(mass=1.0, inertia=wp.diag(wp.vec3(0.1)))
+    drive = {"target_ke": 10.0, "target_kd": 1.0, "actuator_mode": newton.JointTargetMode.POSITION}
+    joint = builder.add_joint_revolute(-1, link, axis=(0, 1, 0), friction=0.1, effort_limit=5.0, **drive)
+    builder.add_articulation([joint])
+    model = builder.finalize()
+    solver, state = SolverSAP(model), model.state()
+    state.joint_qd.fill_(1.0)
+    getattr(model, f"joint_{name}").fill_(math.nan)
+    solver.step(state, state, None, None, 0.01)
+    assert solver.report().non_finite_steps.tolist() == [1]
+
+
+MATERIALS = {
+    "sap": ["mu", "ke", "kd", "restitution"],
+    "lagged": ["mu", "ke", "restitution", "mu_torsional", "mu_rolling"],
+    "similar": ["mu", "ke", "restitution", "mu_torsional", "mu_rolling"],
+}
+"""What each law reads of a shape, spin friction included where it is on."""
+
+
+@pytest.mark.parametrize(("law", "name"), [(law, name) for law, names in MATERIALS.items() for name in names])
+def test_live_materials_that_are_no_numbers_are_counted(law, name):
+    """Whichever becomes one after construction: a contact may not vanish, nor be as stiff as a comparison makes it."""
+    builder = newton.ModelBuilder()
+    pose = wp.transform(wp.vec3(0.0, 0.0, 0.0999), wp.quat_identity())
+    material = newton.ModelBuilder.ShapeConfig(ke=1e4, kd=100.0, mu_torsional=0.01, mu_rolling=0.001, restitution=0.1)
+    builder.add_shape_box(builder.add_body(xform=pose), hx=0.1, hy=0.1, hz=0.1, cfg=material)
+    builder.add_ground_plane(cfg=material)
+    model = builder.finalize()
+    solver, state = SolverSAP(model, contact_model=law, spin_friction=law != "sap"), model.state()
+    fall = -3.0 if name == "restitution" else 0.0  # an impact reads nothing else
+    state.joint_qd.assign([0.5, 0.0, fall, 0.0, 0.0, 1.0])
+    pipeline = newton.CollisionPipeline(model)
+    contacts = pipeline.contacts()
+    pipeline.collide(state, contacts)
+    solver.step(state, model.state(), None, contacts, 0.01)
+    assert solver.report().non_finite_steps.tolist() == [0]
+    getattr(model, f"shape_material_{name}").fill_(math.nan)
+    solver.step(state, state, None, contacts, 0.01)
+    assert solver.report().non_finite_steps.tolist() == [1]
+
+
 def three_worlds():
     """Three worlds of a ball on the ground and a ball in flight."""
     world = newton.ModelBuilder()

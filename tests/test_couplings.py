@@ -503,12 +503,12 @@ def test_weld_without_torque_scale_leaves_rotation_free():
     assert abs(rig.q[0]) < 1e-4
 
 
-def test_equality_of_a_tendon_is_refused():
+def test_other_equalities_are_refused():
     """A row of a kind that is not enforced is named."""
     builder = weightless()
     builder.add_body(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), lock_inertia=True)
-    builder.add_custom_values(**{"mujoco:equality_constraint_type": 3})
-    with pytest.raises(NotImplementedError, match="equality constraint 0 has type 3"):
+    builder.add_custom_values(**{"mujoco:equality_constraint_type": 5})
+    with pytest.raises(NotImplementedError, match="equality constraint 0 has type 5"):
         Rig(builder, 0.01)
 
 

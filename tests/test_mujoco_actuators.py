@@ -21,7 +21,8 @@ MECHANISM = """<mujoco><compiler angle="radian"/><option gravity="0 0 {gravity}"
     <geom type="sphere" size=".1" mass="2" contype="0" conaffinity="0"/><site name="hook"/></body>
   <body name="head" pos="3 0 1"><joint name="neck" type="ball"/>
     <geom type="sphere" size=".1" pos="0 0 .1" contype="0" conaffinity="0"/></body>
-</worldbody><tendon><fixed name="rope"><joint joint="rail" coef="1"/></fixed></tendon>
+  <site name="hook's goal"/>
+</worldbody><tendon><spatial name="path"><site site="hook"/><site site="hook's goal"/></spatial></tendon>
 <actuator>{actuators}</actuator></mujoco>"""
 
 EVERY_KIND = """
@@ -233,7 +234,7 @@ def test_each_part_of_a_model_has_its_own_actuators():
 
 
 REFUSED = {
-    "tendon": ('<motor name="it" tendon="rope"/>', "tendon"),
+    "path": ('<motor name="it" tendon="path"/>', "path"),
     "site": ('<motor name="it" site="hook" gear="0 0 1 0 0 0"/>', "site"),
     "ball": ('<motor name="it" joint="neck"/>', "single axis"),
     "dynamics": ('<general name="it" joint="rail" dyntype="filter" dynprm="0.1"/>', "dyntype"),

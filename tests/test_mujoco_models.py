@@ -55,12 +55,3 @@ def test_gravity_compensation(share):
     compensated = solver.report(model.state()).potential_energy
     height = 1.0 - distance * np.cos(0.5)
     assert compensated - other == pytest.approx(9.81 * ((1.0 - share) * height - (1.0 - distance)), abs=1e-4)
-
-
-@pytest.mark.parametrize("effect", ['stiffness="50"', 'damping="2"', 'range="-1 1" limited="true"'])
-def test_a_tendon_that_acts_is_refused(effect):
-    """It is named; one that only measures a length is let pass."""
-    coupling = '<tendon><fixed name="rope" {}><joint joint="a" coef="1"/><joint joint="b" coef="-1"/></fixed></tendon>'
-    with pytest.raises(NotImplementedError, match="tendon 'rope' has stiffness"):
-        SolverSAP(load(more=coupling.format(effect)))
-    SolverSAP(load(more=coupling.format("")))

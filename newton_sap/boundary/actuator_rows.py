@@ -1,4 +1,4 @@
-"""Which of MuJoCo's actuators act on which dof, read once on the host; refuses those that are not simulated."""
+"""Which of MuJoCo's actuators act on which dof or tendon, read once on the host; refuses those that are not simulated."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import newton
 import numpy as np
 import warp as wp
 
+from .parts import ELSEWHERE, dofs_of_part, whole_of
+from .tendons import read_tendons, tendon_name
 from .topology import DRIVING, joint_dofs, joint_name
 
 _Mujoco = newton.solvers.SolverMuJoCo
 _DIRECT = int(_Mujoco.CtrlSource.CTRL_DIRECT)
 _JOINT = (int(_Mujoco.TrnType.JOINT), int(_Mujoco.TrnType.JOINT_IN_PARENT))
+_TENDON = int(_Mujoco.TrnType.TENDON)
 _AFFINE = 1
 """MuJoCo's type of a bias that is linear in coordinate and velocity; 0 is no bias, a constant gain, no dynamics."""
 _AUTO = 2
@@ -20,10 +23,7 @@ _AUTO = 2
 
 _LOPSIDED = "is a servo with another force upwards than downwards (forcerange)"
 
-_ELSEWHERE = -2
-"""In place of a dof: another solver's."""
-
-UNBOUNDED = 1.0e30
+UNBOUNDED = wp.constant(1.0e30)
 
 # What an actuator may be besides a force in proportion to its control.
 BIASED = wp.constant(1)
@@ -39,9 +39,10 @@ class ActuatorRows:
     """Rows of MuJoCo's table, and entries of ``ctrl``."""
     changes_drives: bool
     """Whether there is a servo or a bounded drive, and not only motors."""
-    dof_start: np.ndarray
+    axis_start: np.ndarray
     row: np.ndarray
     traits: np.ndarray
+    tendon_bounded: np.ndarray
     drive_bound: np.ndarray
     coord: np.ndarray
     of_quaternion: np.ndarray
@@ -58,40 +59,22 @@ def read_actuators(model) -> ActuatorRows | None:
         return None
     rows = _Rows(model, table)
     rows.require_simulated()
-    rows.require_one_servo_per_dof()
+    rows.require_one_servo_per_axis()
     drive_bound = rows.drive_bounds()
     if not rows.direct and (drive_bound == UNBOUNDED).all():
         return None
-    direct = sorted(rows.direct, key=lambda a: (rows.dof[a], a))
+    direct = sorted(rows.direct, key=lambda a: (rows.axis[a], a))
     return ActuatorRows(
-        count=len(rows.dof),
+        count=len(rows.axis),
         changes_drives=bool(rows.is_servo()[direct].any() or (drive_bound < UNBOUNDED).any()),
-        dof_start=np.searchsorted([rows.dof[a] for a in direct], np.arange(model.joint_dof_count + 1)),
+        axis_start=np.searchsorted([rows.axis[a] for a in direct], np.arange(rows.axis_count + 1)),
         row=np.array(direct, dtype=np.int32),
         traits=rows.traits(),
+        tendon_bounded=rows.tendon_bounded(),
         drive_bound=drive_bound,
         coord=rows.coord,
         of_quaternion=~np.isin(np.arange(model.joint_coord_count), rows.coord),
     )
-
-
-def _dofs_of_part(model) -> np.ndarray | None:
-    """For each dof of the whole model the one here, for a part of a model, of whose actuators the numbers stay the whole's."""
-    whole = getattr(model, "parent", model)
-    if whole.joint_dof_count == model.joint_dof_count:
-        return None
-    here = {name: j for j, name in enumerate(_joint_names(model))}
-    dofs = np.full(whole.joint_dof_count, _ELSEWHERE)
-    start, start_here = whole.joint_qd_start.numpy(), model.joint_qd_start.numpy()
-    for joint, name in enumerate(_joint_names(whole)):
-        if name in here:
-            dofs[start[joint] : start[joint + 1]] = np.arange(*start_here[[here[name], here[name] + 1]])
-    return dofs
-
-
-def _joint_names(model) -> list[tuple[str, int]]:
-    """Labels with worlds, which repeat them."""
-    return list(zip(model.joint_label, model.joint_world.numpy().tolist(), strict=True))
 
 
 def _coordinates(model) -> np.ndarray:
@@ -110,13 +93,14 @@ class _Rows:
         self._model, self._table = model, table
         self._columns = {}
         self._joint = np.repeat(np.arange(model.joint_count), np.diff(model.joint_qd_start.numpy()))
-        self._part = _dofs_of_part(model)
+        self._part, self._tendons = dofs_of_part(model), read_tendons(model)
         self._labelled = self._label_dofs()
         self.coord = _coordinates(model)
         source = table.ctrl_source.numpy()
-        self.dof = [self._find_dof(a) for a in range(len(source))]
+        self.axis_count = model.joint_dof_count + (len(self._tendons.dofs) if self._tendons else 0)
+        self.axis = [self._find_axis(a) for a in range(len(source))]
         acts = self["gear"].any(axis=1)  # a gear of zero takes an actuator out
-        acts &= np.array(self.dof) != _ELSEWHERE
+        acts &= np.array(self.axis) != ELSEWHERE
         self.direct = np.flatnonzero((source == _DIRECT) & acts).tolist()
         self._of_model = np.flatnonzero((source != _DIRECT) & acts).tolist()
 
@@ -141,8 +125,10 @@ class _Rows:
         own |= (self["dampingpoly"] != 0.0).any(axis=1) | (self["armature"] != 0.0)
         lopsided = self.is_servo() & self._lopsided()
         reasons = {
-            "does not act on a joint, but on a tendon, a site or a body": [dof < 0 for dof in self.dof],
-            "acts on a joint without a single axis": [dof >= 0 and self.coord[dof] < 0 for dof in self.dof],
+            "does not act on a joint or a fixed tendon, but on a path, a site or a body": [
+                axis < 0 for axis in self.axis
+            ],
+            "acts on a joint without a single axis": [self._of_quaternion(axis) for axis in self.axis],
             "has dynamics of its own (dyntype)": self["dyntype"] != 0,
             "has a gain that is not constant (gaintype)": self["gaintype"] != 0,
             "has a bias that is no line (biastype)": ~np.isin(self["biastype"], (0, _AFFINE)),
@@ -154,24 +140,35 @@ class _Rows:
         for reason, holds in reasons.items():
             self._refuse_any([a for a in self.direct if holds[a]], reason)
 
-    def require_one_servo_per_dof(self) -> None:
-        """Refuse a second servo, or one beside a drive of the model: each dof has room for one."""
-        driven, servo = np.isin(self._model.joint_target_mode.numpy(), DRIVING), self.is_servo()
+    def require_one_servo_per_axis(self) -> None:
+        """Refuse a second servo, or one beside a drive of the model: each axis has room for one."""
+        servo, driven = self.is_servo(), np.zeros(self.axis_count, dtype=bool)
+        driven[: len(self.coord)] = np.isin(self._model.joint_target_mode.numpy(), DRIVING)
         for a in self.direct:
-            if servo[a] and driven[self.dof[a]]:
-                joint = joint_name(self._model, self._joint[self.dof[a]])
-                self._refuse_any([a], f"is a servo on {joint}, which another servo or drive moves already")
-            driven[self.dof[a]] |= servo[a]
+            axis = self.axis[a]
+            if servo[a] and driven[axis]:
+                self._refuse_any(
+                    [a], f"is a servo on {self._axis_name(axis)}, which another servo or drive moves already"
+                )
+            driven[axis] |= servo[a]
+
+    def tendon_bounded(self) -> np.ndarray:
+        """(T,) whether what all actuators of a tendon may exert is bounded."""
+        if self._tendons is None:
+            return np.zeros(0, dtype=bool)
+        table = whole_of(self._model).mujoco
+        said, bounds = table.tendon_actuator_force_limited.numpy(), table.tendon_actuator_force_range.numpy()
+        return np.where(said == _AUTO, bounds[:, 0] < bounds[:, 1], said == 1)
 
     def drive_bounds(self) -> np.ndarray:
         """(D,) what the force ranges of position and velocity actuators leave to the model's drives [N or N m]."""
         bounds = np.full(self._model.joint_dof_count, UNBOUNDED)
         bounded, lopsided = self.bounded("force"), self._lopsided()
-        bounding = [a for a in self._of_model if bounded[a] and self.dof[a] >= 0]
+        bounding = [a for a in self._of_model if bounded[a] and 0 <= self.axis[a] < len(bounds)]
         self._refuse_any([a for a in bounding if lopsided[a]], _LOPSIDED)
         start = self._model.joint_qd_start.numpy()
         for a in bounding:
-            joint, where = self._joint[self.dof[a]], self.dof[a]
+            joint, where = self._joint[self.axis[a]], self.axis[a]
             if self.coord[where] < 0:
                 where = slice(start[joint], start[joint + 1])
             bounds[where] = np.minimum(bounds[where], self["forcerange"][a][1])
@@ -187,14 +184,40 @@ class _Rows:
     def _lopsided(self) -> np.ndarray:
         return self.bounded("force") & (self["forcerange"][:, 0] != -self["forcerange"][:, 1])
 
-    def _find_dof(self, a: int) -> int:
-        """The Newton dof an actuator acts on, -1 if it acts on none, ``_ELSEWHERE`` if on one of another solver."""
+    def _of_quaternion(self, axis: int) -> bool:
+        return 0 <= axis < len(self.coord) and self.coord[axis] < 0
+
+    def _axis_name(self, axis: int) -> str:
+        if axis < len(self.coord):
+            return joint_name(self._model, self._joint[axis])
+        return tendon_name(self._model, axis - len(self.coord))
+
+    def _find_axis(self, a: int) -> int:
+        """The Newton dof an actuator acts on, or the number of dofs plus that of a tendon; -1 if neither.
+
+        ``ELSEWHERE`` if it acts on one of another solver.
+        """
+        if self["trntype"][a] == _TENDON:
+            return self._find_tendon(a)
         if self["trntype"][a] not in _JOINT:
             return -1
         dof = int(self["trnid"][a, 0])
         if dof >= 0:
             return dof if self._part is None else int(self._part[dof])
         return self._labelled.get((self._table.actuator_target_label[a], self["world"][a]), -1)
+
+    def _find_tendon(self, a: int) -> int:
+        """The axis of a tendon; importers of USD may know it by its label only."""
+        if self._tendons is None:
+            return -1
+        t, table = int(self["trnid"][a, 0]), whole_of(self._model).mujoco
+        if t < 0:
+            named = zip(table.tendon_label, table.tendon_world.numpy(), strict=True)
+            wanted = (table.actuator_target_label[a], self["world"][a])
+            t = next((t for t, name in enumerate(named) if name == wanted), -1)
+        if t < 0 or self._tendons.spatial[t]:
+            return -1
+        return len(self.coord) + t if self._tendons.dofs[t] else ELSEWHERE
 
     def _label_dofs(self) -> dict[tuple[str, int], int]:
         """The first dof of each label and world: importers of USD may know an axis by its label only."""
@@ -210,6 +233,6 @@ class _Rows:
             a = actuators[0]
             raise NotImplementedError(
                 f"actuator {a} ({self._table.actuator_label[a]!r}) {reason}, and of MuJoCo's actuators SolverSAP simulates "
-                "forces and servos on hinges and slides; use SolverMuJoCo, or take the actuator out, of the file or by "
-                f"model.mujoco.actuator_gear[{a}] = 0, and command joint_f or body_f"
+                "forces and servos on hinges, slides and fixed tendons; use SolverMuJoCo, or take the actuator out, of the "
+                f"file or by model.mujoco.actuator_gear[{a}] = 0, and command joint_f or body_f"
             )

@@ -1,6 +1,6 @@
 """MuJoCo's actuators, as importers leave them in ``model.mujoco``: motors become joint forces, servos drives.
 
-A direct actuator takes ``control.mujoco.ctrl`` and puts ``gear f`` on a dof, with
+A direct actuator takes ``control.mujoco.ctrl`` and puts ``gear f`` on a dof or a fixed tendon, with
 ``f = clamp(gain ctrl + bias_0 + bias_1 gear q + bias_2 gear v)``. What sees the coordinate or the velocity acts at the end
 of the step like every drive, so that stiff servos are stable; the rest is a force like ``joint_f``. Actuators that take
 ``joint_target_q`` and ``joint_target_qd`` are drives of the model already; their force range bounds them. Parameters are
@@ -15,9 +15,10 @@ import newton
 import warp as wp
 
 from ..constraints.drives import POSITION, VELOCITY
-from ..workspace import Joints, allocate
-from .actuator_rows import BIASED, CONTROL_BOUNDED, FORCE_BOUNDED, ActuatorRows, read_actuators
+from ..workspace import Joints, Tendons, allocate
+from .actuator_rows import BIASED, CONTROL_BOUNDED, FORCE_BOUNDED, UNBOUNDED, ActuatorRows, read_actuators
 from .bundles import targets
+from .parts import whole_of
 from .validation import require_arrays
 
 wp.set_module_options({"enable_backward": False})
@@ -30,16 +31,19 @@ _DRIVES = ("target_mode", "target_ke", "target_kd", "effort_limit")
 
 @wp.struct
 class ActuatorTable:
-    """Direct actuators by the dof they act on, with MuJoCo's arrays of their parameters, read live."""
+    """Direct actuators by the axis they act on (Newton's D dofs, then T tendons); MuJoCo's parameters are read live."""
 
     changes_drives: int  # 0 where all are motors
-    dof_start: wp.array[wp.int32]  # (D + 1,) range of each Newton dof in row
+    axis_start: wp.array[wp.int32]  # (D + T + 1,) range of each axis in row
     row: wp.array[wp.int32]  # row in MuJoCo's table, and in ctrl
     traits: wp.array[wp.int32]  # by row: which of BIASED, CONTROL_BOUNDED and FORCE_BOUNDED it is
+    tendon_bounded: wp.array[wp.int32]  # (T,) 1 where tendon_range counts
+    tendon_range: wp.array[wp.vec2]  # (T,) what all actuators of a tendon may exert before their gears [N]
     # Of length zero where all are motors:
     drive_bound: wp.array[wp.float32]  # (D,) what force ranges leave to the model's drive [N or N m]
     coord: wp.array[wp.int32]  # (D,) -1 where the coordinate is a quaternion
     of_quaternion: wp.array[wp.int32]  # (coordinates,) 1 for a quaternion's
+    # As in MuJoCo's table:
     gain: wp.array[vec10]
     bias: wp.array[vec10]
     gear: wp.array[vec6]
@@ -79,7 +83,7 @@ def within(value: wp.float32, bounded: bool, lower: wp.float32, upper: wp.float3
 
 @wp.struct
 class Servo:
-    """What one actuator does: ``force - ke q - kd v`` on its dof, with MuJoCo's coordinate ``q``."""
+    """What one actuator does: ``force - ke q - kd v`` on its axis, with MuJoCo's coordinate ``q``."""
 
     force: wp.float32
     ke: wp.float32
@@ -101,13 +105,32 @@ def read_servo(table: ActuatorTable, ctrl: wp.array[wp.float32], a: int):
 
 
 @wp.func
+def is_motor(servo: Servo):
+    """Whether an actuator sees neither coordinate nor velocity."""
+    return servo.ke == 0.0 and servo.kd == 0.0
+
+
+@wp.func
+def motor_force(table: ActuatorTable, a: int, servo: Servo):
+    """What a motor exerts, within its force range."""
+    bounds = table.gear[a][0] * table.force_range[a]
+    return within(servo.force, has(table, a, FORCE_BOUNDED), wp.min(bounds), wp.max(bounds))
+
+
+@wp.func
+def servo_bound(table: ActuatorTable, a: int, otherwise: wp.float32):
+    """The most that a servo exerts, and no more than something else."""
+    if has(table, a, FORCE_BOUNDED):
+        return wp.min(otherwise, wp.abs(table.gear[a][0]) * table.force_range[a][1])
+    return otherwise
+
+
+@wp.func
 def set_drive(table: ActuatorTable, out: Commands, dof: int, a: int, servo: Servo):
     """Make a servo the drive of its dof, in the mode that has its gains."""
     out.target_ke[dof] = servo.ke
     out.target_kd[dof] = servo.kd
-    if has(table, a, FORCE_BOUNDED):
-        bound = wp.abs(table.gear[a][0]) * table.force_range[a][1]
-        out.effort_limit[dof] = wp.min(out.effort_limit[dof], bound)
+    out.effort_limit[dof] = servo_bound(table, a, out.effort_limit[dof])
     if servo.ke == 0.0:
         out.target_mode[dof] = VELOCITY
         out.target_qd[dof] = servo.force / servo.kd
@@ -137,12 +160,11 @@ def command(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], o
     if table.changes_drives == 1:
         copy_drive(table, given, out, dof)
     motors = wp.float32(0.0)
-    for k in range(table.dof_start[dof], table.dof_start[dof + 1]):
+    for k in range(table.axis_start[dof], table.axis_start[dof + 1]):
         a = table.row[k]
         servo = read_servo(table, ctrl, a)
-        if servo.ke == 0.0 and servo.kd == 0.0:
-            bounds = table.gear[a][0] * table.force_range[a]
-            motors += within(servo.force, has(table, a, FORCE_BOUNDED), wp.min(bounds), wp.max(bounds))
+        if is_motor(servo):
+            motors += motor_force(table, a, servo)
         else:
             set_drive(table, out, dof, a, servo)
     force = within(motors, True, -given.effort_limit[dof], given.effort_limit[dof])
@@ -151,14 +173,53 @@ def command(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], o
     out.joint_f[dof] = force
 
 
+@wp.func
+def command_tendon(table: ActuatorTable, ctrl: wp.array[wp.float32], tendons: Tendons, axis: int, t: int):
+    """The direct actuators of one tendon."""
+    effort = wp.float32(0.0)
+    force = wp.float32(0.0)  # without gears, as MuJoCo bounds it
+    bounded = table.tendon_bounded[t] == 1
+    bounds = table.tendon_range[t]
+    servo = Servo()
+    bound = wp.float32(UNBOUNDED)
+    for k in range(table.axis_start[axis], table.axis_start[axis + 1]):
+        a = table.row[k]
+        one = read_servo(table, ctrl, a)
+        if is_motor(one):
+            effort += motor_force(table, a, one)
+            force += motor_force(table, a, one) / table.gear[a][0]
+        else:
+            servo = one
+            bound = servo_bound(table, a, bound)
+            if bounded:
+                bound = wp.min(bound, wp.abs(table.gear[a][0]) * bounds[1])
+    allowed = within(force, bounded, bounds[0], bounds[1])
+    if force != 0.0 and allowed != force:
+        effort *= allowed / force
+    tendons.effort[t] = effort
+    tendons.servo_force[t] = servo.force
+    tendons.servo_ke[t] = servo.ke
+    tendons.servo_kd[t] = servo.kd
+    tendons.servo_bound[t] = bound
+
+
 @wp.kernel
-def actuate(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], out: Commands, threads: int):
+def actuate(
+    table: ActuatorTable,
+    given: Commands,
+    ctrl: wp.array[wp.float32],
+    out: Commands,
+    tendons: Tendons,
+    threads: int,
+):
     """What the caller commands, and every direct actuator."""
     for i in range(wp.tid(), table.of_quaternion.shape[0], threads):
         if table.of_quaternion[i] == 1:
             out.target_q[i] = given.target_q[i]
     for dof in range(wp.tid(), out.joint_f.shape[0], threads):
         command(table, given, ctrl, out, dof)
+    for t in range(wp.tid(), table.tendon_bounded.shape[0], threads):
+        command_tendon(table, ctrl, tendons, out.joint_f.shape[0] + t, t)
 
 
 @dataclass(frozen=True)
@@ -178,7 +239,7 @@ class Actuators:
         self._rows = rows
         self._table = table = ActuatorTable()
         table.changes_drives = int(rows.changes_drives)
-        for name in ("dof_start", "row", "traits"):
+        for name in ("axis_start", "row", "traits", "tendon_bounded"):
             setattr(table, name, wp.array(getattr(rows, name), dtype=wp.int32, device=device))
         sizes = {"*": 0, "joint_f": model.joint_dof_count}
         if rows.changes_drives:
@@ -188,9 +249,12 @@ class Actuators:
             sizes = {"*": model.joint_dof_count, "target_q": model.joint_coord_count}
         self._out = allocate(Commands, sizes, device)
 
-    def attach_model(self, model, joints: Joints) -> None:
-        """Point the table at the model's arrays, and the drives of ``joints`` at the commanded ones."""
+    def attach_model(self, model, joints: Joints, tendons: Tendons) -> None:
+        """Point the table at the model's arrays and at ``tendons``, and the drives of ``joints`` at the commanded ones."""
         source, table = model.mujoco, self._table
+        self._tendons = tendons
+        if len(self._rows.tendon_bounded):
+            table.tendon_range = whole_of(model).mujoco.tendon_actuator_force_range
         table.gain, table.bias, table.gear = source.actuator_gainprm, source.actuator_biasprm, source.actuator_gear
         table.control_range, table.force_range = source.actuator_ctrlrange, source.actuator_forcerange
         ref = getattr(source, "dof_ref", None)
@@ -226,7 +290,7 @@ class Actuators:
 
     def launch(self, launches, commanded: Commanded) -> None:
         """Work out the commands of a step."""
-        inputs = [self._table, commanded.given, commanded.ctrl, self._out]
+        inputs = [self._table, commanded.given, commanded.ctrl, self._out, self._tendons]
         launches.items(actuate, len(self._out.joint_f), inputs)
 
 

@@ -42,7 +42,7 @@ def has_spin(shapes: Shapes, rows: ContactRows, row: int, phi0: wp.float32, spin
     a = rows.shape0[row]
     b = rows.shape1[row]
     resistance = shapes.mu_torsional[a] + shapes.mu_torsional[b] + shapes.mu_rolling[a] + shapes.mu_rolling[b]
-    return resistance > 0.0
+    return not (resistance <= 0.0)
 
 
 @wp.func

@@ -195,13 +195,21 @@ def combine_materials(shapes: Shapes, options: ContactOptions, a: int, b: int, d
 
 
 @wp.func
+def is_given(values: wp.array[wp.float32], i: int):
+    """Whether Newton gives a contact a value of its own; what is no number is one."""
+    if values.shape[0] == 0:
+        return False
+    return not (values[i] <= 0.0)
+
+
+@wp.func
 def override_material(rows: ContactRows, i: int, pair: Material):
     """Per-contact stiffness and damping replace the pair's, per-contact friction multiplies it, where given."""
-    if rows.stiffness.shape[0] > 0 and rows.stiffness[i] > 0.0:
+    if is_given(rows.stiffness, i):
         pair.stiffness = wp.float64(rows.stiffness[i])
-    if rows.damping.shape[0] > 0 and rows.damping[i] > 0.0 and pair.stiffness > wp.float64(0.0):
+    if is_given(rows.damping, i) and pair.stiffness > wp.float64(0.0):
         pair.relaxation_time = wp.float64(rows.damping[i]) / pair.stiffness
-    if rows.friction.shape[0] > 0 and rows.friction[i] > 0.0:
+    if is_given(rows.friction, i):
         pair.mu = pair.mu * wp.float64(rows.friction[i])
     return pair
 

@@ -1,4 +1,4 @@
-"""Couplings of a model, entered once on the host: loop joints, equality constraints, mimic and distance joints."""
+"""Couplings of a model, entered once on the host: loop joints, equality constraints, mimic and distance joints, tendons."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ from ..constraints.couplers import (
     LOOP_LAWS,
     MIMIC_JOINT,
     MIMIC_ROW,
+    TENDON,
+    TENDON_LENGTHS,
 )
+from ..constraints.tendons import LAWS_PER_COUPLING, TENDON_LAWS
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
+from .tendons import attach_tendons, make_tendons, read_tendons, tendon_name
 from .topology import FREELY, Topology, body_name, equality_table, joint_name
 
-CONNECT, WELD, JOINT = 0, 1, 2
+CONNECT, WELD, JOINT, TENDONS = 0, 1, 2, 3
 """Types of MuJoCo's equality constraints, as importers write them."""
 
 
@@ -54,7 +58,7 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
     """Return the table of all couplings and the pool of their rows.
 
     Raises:
-        NotImplementedError: An equality constraint that is not simulated, or a tie to a body that no joint moves.
+        NotImplementedError: An equality constraint or tendon that is not simulated, or a tie to a body that no joint moves.
         ValueError: A loop joint whose linear axes are not independent, or limits that a joint cannot have.
     """
     entries = [entry for j in loop_joints for entry in _loop(model, topology, j)]
@@ -62,8 +66,19 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
     entries += _ball_limits(model, topology)
     entries += _mimics(model, topology)
     entries += _equalities(model, topology)
+    rows, stride = read_tendons(model), max(topology.pair_stride, 2)
+    if rows is not None:
+        tendons, groups = make_tendons(model, rows, topology, device)
+        stride = max(stride, 2 * rows.most_terms)
+        halves = range(0, TENDON_LAWS, LAWS_PER_COUPLING)
+        entries += [Coupling(TENDON, g, source_row=t, axis=first) for t, g in groups.items() for first in halves]
+        entries += _tendon_equalities(model, rows, groups)
     entries = sorted((e for e in entries if e is not None), key=lambda e: e.group)
-    return _table(model, topology, entries, device), _pool(topology, entries, device)
+    table = _table(topology, entries, device)
+    if rows is not None:
+        table.tendons = tendons
+    attach_model(table, model)
+    return table, _pool(entries, stride, device)
 
 
 def tied_groups(table: CouplingTable) -> wp.array:
@@ -72,7 +87,7 @@ def tied_groups(table: CouplingTable) -> wp.array:
     return wp.array(tied.astype(np.int32), dtype=wp.int32, device=table.group_start.device)
 
 
-def _table(model, topology, entries, device) -> CouplingTable:
+def _table(topology, entries, device) -> CouplingTable:
     columns = {name: [getattr(e, name) for e in entries] for name in Coupling.__dataclass_fields__ if name != "group"}
     table = allocate(CouplingTable, {"*": 0}, device)
     for name, values in columns.items():
@@ -85,7 +100,6 @@ def _table(model, topology, entries, device) -> CouplingTable:
     table.group_start = wp.array(
         np.searchsorted(groups, np.arange(topology.group_count + 1)).astype(np.int32), dtype=wp.int32, device=device
     )
-    attach_model(table, model)
     return table
 
 
@@ -105,11 +119,13 @@ def attach_model(table: CouplingTable, model) -> None:
     if enabled is not None and len(enabled):
         table.equality_enabled = enabled
         table.equality_polycoef = rows.equality_constraint_polycoef
+    if table.tendons.dof is not None:
+        attach_tendons(table.tendons, model)
 
 
-def _pool(topology, entries, device) -> CouplerPool:
+def _pool(entries, stride: int, device) -> CouplerPool:
+    """Rows of so many dofs each."""
     rows = COUPLER_ROWS * len(entries)
-    stride = max(topology.pair_stride, 2)
     pool = allocate(CouplerPool, {"*": rows, "unknown": rows * stride, "J": rows * stride}, device, stride=stride)
     pool.group = wp.array(np.array([e.group for e in entries], dtype=np.int32), dtype=wp.int32, device=device)
     return pool
@@ -282,10 +298,39 @@ def _equalities(model, topology) -> list[Coupling | None]:
     body_q = reference.body_q.numpy()
     out, curved = [], _curved(model).values()
     for row, target in enumerate(column["target_kind"]):
-        if target == 0 or row in curved:
+        if (target == 0 and column["type"][row] != TENDONS) or row in curved:
             entry = {name: values[row] for name, values in column.items()}
             tie = _joint_equality if entry["type"] == JOINT else _body_equality
             out.append(tie(model, topology, body_q, row, entry))
+    return out
+
+
+def _tendon_equalities(model, rows, groups: dict[int, int]) -> list[Coupling]:
+    """One tendon's length as a polynomial of another's, both above those at zero coordinates."""
+    table = equality_table(model)
+    out = []
+    for row in np.flatnonzero(table.equality_constraint_type.numpy() == TENDONS) if table else ():
+        pair = [int(getattr(table, f"equality_constraint_tendon{i}").numpy()[row]) for i in (1, 2)]
+        tied = [t for t in pair if t >= 0]
+        met = {groups.get(t) for t in tied}
+        if met == {None} and not rows.spatial[tied].any():
+            continue  # another solver's
+        if len(met) != 1 or None in met:
+            raise NotImplementedError(
+                f"equality constraint {row} ties {' and '.join(tendon_name(model, t) for t in tied)}, which are not fixed "
+                "tendons of one world and solver; tie such, or use SolverMuJoCo"
+            )
+        out.append(
+            Coupling(
+                TENDON_LENGTHS,
+                groups[tied[0]],
+                switch_row=int(row),
+                source_row=int(row),
+                coordinates=1,
+                dof_a=pair[0],
+                dof_b=pair[1],
+            )  # fmt: skip
+        )
     return out
 
 
@@ -301,7 +346,7 @@ def _body_equality(model, topology, body_q, row: int, entry: dict) -> Coupling |
     if entry["type"] not in (CONNECT, WELD):
         raise NotImplementedError(
             f"equality constraint {row} has type {entry['type']}, which SolverSAP does not enforce; "
-            "use connect, weld or joint"
+            "use connect, weld, joint or tendon"
         )
     a, b = int(entry["body1"]), int(entry["body2"])
     _require_links(model, topology, f"equality constraint {row}", a, b)

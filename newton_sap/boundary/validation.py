@@ -189,23 +189,6 @@ def _refuse_unsupported(model) -> None:
         raise NotImplementedError(
             f"the model has {model.tendon_count} tendons, which SolverSAP does not simulate; use SolverXPBD or SolverVBD"
         )
-    _refuse_acting_tendons(getattr(model, "mujoco", None))
-
-
-def _refuse_acting_tendons(table) -> None:
-    """Refuse MuJoCo's tendons unless they exert nothing and merely measure a length."""
-    stiffness = getattr(table, "tendon_stiffness", None)
-    if stiffness is None or not len(stiffness):
-        return
-    acts = table.tendon_range.numpy()[:, 0] < table.tendon_range.numpy()[:, 1]
-    for name in ("stiffness", "damping", "frictionloss", "armature"):
-        acts |= getattr(table, f"tendon_{name}").numpy() != 0.0
-    if acts.any():
-        label = table.tendon_label[int(np.argmax(acts))]
-        raise NotImplementedError(
-            f"tendon {label!r} has stiffness, damping, friction, armature or a range, and SolverSAP simulates no tendons; "
-            "replace it by a spring or mimic of the joints, or use SolverMuJoCo"
-        )
 
 
 def _require_kinematic_roots(model) -> None:

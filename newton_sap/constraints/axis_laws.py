@@ -1,7 +1,8 @@
 """The laws of one joint coordinate: limits, drives, dry friction, velocity limits and passive forces (F 2.6 to 2.10).
 
 Each function returns a clamped-linear row. On a dof of a tree the row acts on that dof alone (``joint_rows``), on an
-axis of a loop joint through the velocities of both bodies (``loop_axes``).
+axis of a loop joint through the velocities of both bodies (``loop_axes``), on a tendon through those of its dofs
+(``tendons``).
 """
 
 import warp as wp
@@ -45,7 +46,7 @@ class JointInput:
 class Axis:
     """One coordinate as its rows see it."""
 
-    dof: int  # of the solver; -1 for an axis of a loop joint
+    dof: int  # of the solver; -1 for an axis of a loop joint or a tendon
     newton_dof: int
     w: wp.float64  # effective inverse mass
     v0: wp.float64  # rate at the start of the step
@@ -67,11 +68,13 @@ class RowLaw:
 
 @wp.func
 def row_law(sign: wp.float64, v_hat: wp.float64, R: wp.float64, lower: wp.float64, upper: wp.float64):
-    """A row that acts."""
+    """A row that acts; bounds that are no numbers, which a clamp would pass over, make its velocity none."""
     row = RowLaw()
     row.acts = 1
     row.sign = sign
     row.v_hat = v_hat
+    if not (lower <= upper):
+        row.v_hat = lower + upper
     row.R = R
     row.lower = lower
     row.upper = upper
@@ -144,9 +147,9 @@ def upper_limit_law(joints: Joints, options: JointOptions, axis: Axis, q: wp.flo
 
 
 @wp.func
-def friction_law(joints: Joints, options: JointOptions, axis: Axis, dt: wp.float64):
-    """Dry friction: hold the joint with at most +-friction."""
-    bound = dt * wp.float64(joints.friction[axis.newton_dof])
+def friction_law(options: JointOptions, axis: Axis, friction: wp.float32, dt: wp.float64):
+    """Dry friction: hold the coordinate with at most +-friction."""
+    bound = dt * wp.float64(friction)
     if bound <= wp.float64(0.0):
         return RowLaw()
     return row_law(wp.float64(1.0), wp.float64(0.0), options.sigma * axis.w, -bound, bound)
@@ -163,12 +166,14 @@ def velocity_limit_law(joints: Joints, options: JointOptions, axis: Axis, sign: 
 
 
 @wp.func
-def passive_law(joints: Joints, options: JointOptions, axis: Axis, stretch: wp.float64, dt: wp.float64):
+def passive_law(
+    options: JointOptions, axis: Axis, stiffness: wp.float32, damping: wp.float32, stretch: wp.float64, dt: wp.float64
+):
     """Spring and damper at the end of the step; ``stretch`` is the rest coordinate minus the present one."""
-    k = wp.float64(joints.stiffness[axis.newton_dof])
+    k = wp.float64(stiffness)
     if options.explicit_springs == 1:
         k = wp.float64(0.0)
-    gain = dt * k + wp.float64(joints.damping[axis.newton_dof])
+    gain = dt * k + wp.float64(damping)
     if gain <= wp.float64(0.0):
         return RowLaw()
     R = wp.max(wp.float64(1.0) / (dt * gain), options.beta * options.beta * axis.w / FOUR_PI_SQUARED)
@@ -184,9 +189,9 @@ def effort_law(effort: wp.float64, axis: Axis, dt: wp.float64):
 
 
 @wp.func
-def armature_law(joints: Joints, axis: Axis, keeps: wp.float64):
+def armature_law(armature: wp.float32, keeps: wp.float64):
     """Inertia of a coordinate itself, which would keep a certain rate: the impulse ``armature (keeps - v)``."""
-    inertia = wp.float64(joints.armature[axis.newton_dof])
+    inertia = wp.float64(armature)
     if inertia <= wp.float64(0.0):
         return RowLaw()
     return row_law(wp.float64(1.0), keeps, wp.float64(1.0) / inertia, -UNBOUNDED, UNBOUNDED)

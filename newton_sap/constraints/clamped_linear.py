@@ -37,4 +37,8 @@ def clamped_linear(vc: wp.float64, v_hat: wp.float64, R: wp.float64, lower: wp.f
 @wp.func
 def regularization(dt: wp.float64, k: wp.float64, tau: wp.float64, w: wp.float64, beta: wp.float64):
     """R = max(1/(dt k (dt + tau)), beta^2 w / 4 pi^2): compliance, but no stiffer than the step resolves (F 2.2)."""
-    return wp.max(wp.float64(1.0) / (dt * k * (dt + tau)), beta * beta * w / FOUR_PI_SQUARED)
+    R = wp.float64(1.0) / (dt * k * (dt + tau))
+    near_rigid = beta * beta * w / FOUR_PI_SQUARED
+    if R < near_rigid:  # no wp.max, which would pass over what is no number
+        R = near_rigid
+    return R

@@ -171,9 +171,15 @@ def measure_axis(
     F: wp.spatial_vectord,
 ):
     """A rate between two bodies as its laws see it; ``row`` is a free slot to work in."""
-    base = tree.group_dof_start[pool.group[row / ROWS]]
     open_row(pool, row)
     most = add_motion(tree, m, pool, problem, row, a.link, b.link, F, b.position)
+    return axis_of_row(tree, pool, problem, row, most)
+
+
+@wp.func
+def axis_of_row(tree: Tree, pool: CouplerPool, problem: Problem, row: int, most: wp.float64):
+    """The rate that a row has gathered, as its laws see it."""
+    base = tree.group_dof_start[pool.group[row / ROWS]]
     axis = Axis()
     axis.dof = -1
     axis.w = inverse_mass(pool, problem, row, base, most)
@@ -205,6 +211,12 @@ def place_row(
     open_row(pool, row)
     pool.covector[row] = law.sign * F
     most = add_motion(tree, m, pool, problem, row, a.link, b.link, pool.covector[row], b.position)
+    return settle_row(tree, pool, problem, row, law, most)
+
+
+@wp.func
+def settle_row(tree: Tree, pool: CouplerPool, problem: Problem, row: int, law: RowLaw, most: wp.float64):
+    """Let a law act on what a row has gathered; returns the next free slot."""
     couple_row(pool, problem, row, tree.group_dof_start[pool.group[row / ROWS]], most)
     pool.v_hat[row] = law.v_hat
     pool.R[row] = law.R

@@ -1,8 +1,8 @@
-"""Couplers: scalar rows across several dofs, for loop joints, equality constraints, mimic joints and distance joints.
+"""Couplers: scalar rows across several dofs, for loops, equality constraints, mimic and distance joints, and tendons.
 
-A *coupling* ties two bodies, or two joints, and owns ``ROWS`` row slots. What holds is a row with the near-rigid bound
+A *coupling* ties two bodies, or some joints, and owns ``ROWS`` row slots. What holds is a row with the near-rigid bound
 as its compliance (F 2.9); what acts along the free axes of a loop joint is in ``loop_axes``, the limits of ball joints
-in ``ball_limits``.
+in ``ball_limits``, MuJoCo's tendons in ``tendons``.
 """
 
 import warp as wp
@@ -14,6 +14,7 @@ from .ball_limits import ball_limit_rows
 from .clamped_linear import FOUR_PI_SQUARED
 from .coupler_pool import ROWS, Anchor, add_motion, add_term, anchor_of, couple_row, open_row
 from .loop_axes import force_rows, law_rows
+from .tendons import add_length, mark_tendon, tendon_acts, tendon_length, tendon_rows
 
 wp.set_module_options({"enable_backward": False})
 
@@ -27,6 +28,8 @@ COORDINATES = wp.constant(2)  # one coordinate as a polynomial of another
 LOOP_LAWS = wp.constant(3)  # limits, drive and dry friction of one free axis of a loop joint
 LOOP_FORCES = wp.constant(4)  # its spring, damper, armature and effort
 BALL_LIMITS = wp.constant(5)  # swing and twist of a ball joint, in a tree or closing a loop
+TENDON = wp.constant(6)  # half of the laws of a tendon
+TENDON_LENGTHS = wp.constant(7)  # COORDINATES of two tendons
 
 # Where the coefficients of a coordinate coupling live.
 EQUALITY_ROW = wp.constant(0)
@@ -49,6 +52,8 @@ def common_point(a: Anchor, b: Anchor):
 def is_enabled(table: CouplingTable, c: int):
     """Whether a coupling acts; read live from the model."""
     switch = table.switch_row[c]
+    if table.kind[c] == TENDON:
+        return tendon_acts(table.tendons, table.source_row[c])
     if table.joint[c] >= 0:
         return table.joint_enabled[table.joint[c]]
     if switch < 0:
@@ -154,32 +159,20 @@ def hold_translation(
     """Rows across the free linear axes; a full set acts midway between the anchors."""
     free = table.linear_axes[c]
     d = b.position - a.position
-    frame = wp.quat_to_matrix(a.rotation)
-    e0 = wp.vec3d(frame[0, 0], frame[1, 0], frame[2, 0])
-    e1 = wp.vec3d(frame[0, 1], frame[1, 1], frame[2, 1])
-    e2 = wp.vec3d(frame[0, 2], frame[1, 2], frame[2, 2])
+    held = wp.transpose(wp.quat_to_matrix(a.rotation))  # a direction per row
     point = b.position
     if free == 0:
         point = common_point(a, b)
     if free >= 1:
         axis = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[table.axis_start[c]])))
-        e0 = perpendicular(axis)
-        e1 = wp.cross(axis, e0)
+        held[0] = perpendicular(axis)
+        held[1] = wp.cross(axis, held[0])
         if free == 2:
             second = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[table.axis_start[c] + 1])))
-            e0 = wp.normalize(wp.cross(axis, second))
-    if free <= 2:
-        row = bilateral(
-            tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e0), e0), point, wp.dot(e0, d), beta, dt
-        )
-    if free <= 1:
-        row = bilateral(
-            tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e1), e1), point, wp.dot(e1, d), beta, dt
-        )
-    if free == 0:
-        row = bilateral(
-            tree, m, pool, problem, row, a.link, b.link, motion(wp.cross(point, e2), e2), point, wp.dot(e2, d), beta, dt
-        )
+            held[0] = wp.normalize(wp.cross(axis, second))
+    for i in range(3 - free):
+        F = motion(wp.cross(point, held[i]), held[i])
+        row = bilateral(tree, m, pool, problem, row, a.link, b.link, F, point, wp.dot(held[i], d), beta, dt)
     return row
 
 
@@ -202,29 +195,25 @@ def hold_rotation(
     free = table.angular_axes[c]
     start = table.axis_start[c] + table.linear_axes[c]
     none = wp.vec3d()
+    held = wp.identity(n=3, dtype=wp.float64)  # a direction per row
+    error = wp.vec3d()
     if free == 0:
         error = wp.quat_rotate(a.rotation, rotation_vector(wp.quat_inverse(a.rotation) * b.rotation))
-        for i in range(3):
-            e = wp.vec3d()
-            e[i] = wp.float64(1.0)
-            row = bilateral(tree, m, pool, problem, row, a.link, b.link, motion(e, none), none, error[i], beta, dt)
     if free == 1:
         local = wp.normalize(to_vec3d(joints.axis[start]))
         axis = wp.quat_rotate(a.rotation, local)
         swing = wp.cross(axis, wp.quat_rotate(b.rotation, local))
-        e0 = perpendicular(axis)
-        e1 = wp.cross(axis, e0)
-        row = bilateral(
-            tree, m, pool, problem, row, a.link, b.link, motion(e0, none), none, wp.dot(e0, swing), beta, dt
-        )
-        row = bilateral(
-            tree, m, pool, problem, row, a.link, b.link, motion(e1, none), none, wp.dot(e1, swing), beta, dt
-        )
+        held[0] = perpendicular(axis)
+        held[1] = wp.cross(axis, held[0])
+        error = held * swing
     if free == 2:
         first = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[start])))
         second = wp.quat_rotate(b.rotation, wp.normalize(to_vec3d(joints.axis[start + 1])))
-        F = motion(wp.cross(second, first), none)
-        row = bilateral(tree, m, pool, problem, row, a.link, b.link, F, none, wp.dot(first, second), beta, dt)
+        held[0] = wp.cross(second, first)
+        error[0] = wp.dot(first, second)
+    for i in range(3 - free):
+        F = motion(held[i], none)
+        row = bilateral(tree, m, pool, problem, row, a.link, b.link, F, none, error[i], beta, dt)
     return row
 
 
@@ -250,7 +239,8 @@ def distance_rows(
     if length < wp.float64(1.0e-9):
         return row
     u = d / length
-    for side in range(2):
+    sides = int(2)  # no constant: the loop is not to be unrolled
+    for side in range(sides):
         sign = wp.float64(1.0)
         bound = wp.float64(joints.limit_lower[table.axis_start[c]])
         if side == 1:
@@ -267,6 +257,33 @@ def distance_rows(
             close_row(pool, problem, row, base, most, gap, tau, wp.float64(0.0), beta, dt)
             row = row + 1
     return row
+
+
+@wp.func
+def coordinate_of(tree: Tree, table: CouplingTable, c: int, which: int, joint_q: wp.array[wp.float32]):
+    """What a coupling of coordinates sees of a dof, or of a tendon."""
+    if table.kind[c] == TENDON_LENGTHS:
+        return tendon_length(tree, table.tendons, which, joint_q)
+    return wp.float64(joint_q[tree.dof_coord[which]])
+
+
+@wp.func
+def add_coordinate(
+    tree: Tree,
+    table: CouplingTable,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    row: int,
+    c: int,
+    which: int,
+    J: wp.float64,
+):
+    """Add the rate of a dof or of a tendon to a row."""
+    if table.kind[c] == TENDON_LENGTHS:
+        add_length(tree, table.tendons, m, pool, problem, row, which, J)
+    else:
+        add_term(tree, m, pool, problem, row, which, J)
 
 
 @wp.func
@@ -287,19 +304,19 @@ def coordinate_rows(
     base = tree.group_dof_start[pool.group[c]]
     for i in range(table.coordinates[c]):
         dof = table.dof_a[c] + i
-        q = wp.float64(joint_q[tree.dof_coord[dof]])
+        q = coordinate_of(tree, table, c, dof, joint_q)
         value = coefficient(table, c, 0)
         slope = wp.float64(0.0)
         if table.dof_b[c] >= 0:
-            x = wp.float64(joint_q[tree.dof_coord[table.dof_b[c] + i]])
+            x = coordinate_of(tree, table, c, table.dof_b[c] + i, joint_q)
             value = wp.float64(0.0)
             for k in range(5):
                 slope = slope * x + value
                 value = value * x + coefficient(table, c, 4 - k)
         open_row(pool, row)
-        add_term(tree, m, pool, problem, row, dof, wp.float64(1.0))
+        add_coordinate(tree, table, m, pool, problem, row, c, dof, wp.float64(1.0))
         if table.dof_b[c] >= 0:
-            add_term(tree, m, pool, problem, row, table.dof_b[c] + i, -slope)
+            add_coordinate(tree, table, m, pool, problem, row, c, table.dof_b[c] + i, -slope)
         close_row(pool, problem, row, base, wp.float64(0.0), q - value, dt, -UNBOUNDED, beta, dt)
         row = row + 1
     return row
@@ -322,7 +339,7 @@ def build_coupling(
     beta = step.options.coupling_beta
     kind = table.kind[c]
     if is_enabled(table, c):
-        if kind == COORDINATES:
+        if kind == COORDINATES or kind == TENDON_LENGTHS:
             row = coordinate_rows(tree, joints, table, m, pool, problem, c, row, step.joint_q, beta, dt)
         elif kind == LOOP_LAWS:
             row = law_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
@@ -330,6 +347,8 @@ def build_coupling(
             row = force_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
         elif kind == BALL_LIMITS:
             row = ball_limit_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
+        elif kind == TENDON:
+            row = tendon_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
         else:
             frame_a = table.frame_a[c]
             frame_b = table.frame_b[c]
@@ -355,6 +374,12 @@ def mark_coupling(tree: Tree, table: CouplingTable, problem: Problem, c: int):
             problem.tree_start[tree.link_tree[tree.dof_link[table.dof_a[c]]]] = 0
             if table.dof_b[c] >= 0:
                 problem.tree_start[tree.link_tree[tree.dof_link[table.dof_b[c]]]] = 0
+        elif table.kind[c] == TENDON:
+            mark_tendon(tree, table.tendons, problem, table.source_row[c])
+        elif table.kind[c] == TENDON_LENGTHS:
+            mark_tendon(tree, table.tendons, problem, table.dof_a[c])
+            if table.dof_b[c] >= 0:
+                mark_tendon(tree, table.tendons, problem, table.dof_b[c])
         else:
             if table.body_a[c] >= 0:
                 problem.tree_start[tree.link_tree[tree.body_link[table.body_a[c]]]] = 0

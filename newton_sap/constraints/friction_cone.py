@@ -32,7 +32,7 @@ def friction_cone(vc: wp.vec3d, n: wp.vec3d, v_hat: wp.float64, R_n: wp.float64,
         response.bend = wp.float64(1.0) / R_t
         response.d = n
         response.slope = wp.float64(1.0) / R_n
-    elif u_n + mu * s > wp.float64(0.0):
+    elif not (u_n + mu * s <= wp.float64(0.0)):  # what is no number acts, and is counted
         Q = R_n + mu * mu * R_t
         excess = u_n + mu * s
         gamma_n = excess / Q

@@ -55,7 +55,7 @@ def axis_rows(
         at = push(rows, at, axis.dof, lower_limit_law(joints, step.options, axis, q0, dt))
         at = push(rows, at, axis.dof, upper_limit_law(joints, step.options, axis, q0, dt))
     at = push_velocity_limits(joints, rows, step, at, axis)
-    return push(rows, at, axis.dof, friction_law(joints, step.options, axis, dt))
+    return push(rows, at, axis.dof, friction_law(step.options, axis, joints.friction[axis.newton_dof], dt))
 
 
 @wp.func

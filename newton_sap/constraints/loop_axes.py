@@ -15,6 +15,7 @@ from .axis_laws import (
     NO_VELOCITY_LIMIT,
     Axis,
     JointInput,
+    RowLaw,
     armature_law,
     drive_law,
     effort_law,
@@ -35,6 +36,21 @@ GIMBAL_LOCK = wp.constant(wp.float64(1.0e-3))
 """Smallest volume of three angular axes; below it the rates of the outer two are not determined."""
 SHORT_TIME = wp.constant(wp.float64(1.0e-5))
 """Time [s] before and after the step's start between which the change of an axis is measured."""
+
+
+# The laws of a free axis.
+DRIVE = wp.constant(0)
+LOWER = wp.constant(1)
+UPPER = wp.constant(2)
+FASTEST = wp.constant(3)  # velocity limits
+SLOWEST = wp.constant(4)
+FRICTION = wp.constant(5)
+AXIS_LAWS = wp.constant(6)
+# The forces of one.
+EFFORT = wp.constant(0)
+PASSIVE = wp.constant(1)
+ARMATURE = wp.constant(2)
+AXIS_FORCES = wp.constant(3)
 
 
 @wp.struct
@@ -203,6 +219,34 @@ def has_laws(joints: Joints, k: int):
 
 
 @wp.func
+def law_of_axis(
+    joints: Joints,
+    step: JointInput,
+    joint: int,
+    i: int,
+    which: int,
+    axis: Axis,
+    q: wp.float64,
+    turned: wp.quatd,
+    dt: wp.float64,
+):
+    """Limits, drive and dry friction of one free axis, one of them."""
+    law = RowLaw()
+    scalar = joints.type[joint] != BALL
+    if which == DRIVE and not (scalar and step.options.explicit_drives == 1):
+        law = drive_law(step.options, axis, loop_drive(joints, step, joint, i, q, turned), dt)
+    elif which == LOWER and scalar:
+        law = lower_limit_law(joints, step.options, axis, q, dt)
+    elif which == UPPER and scalar:
+        law = upper_limit_law(joints, step.options, axis, q, dt)
+    elif which == FASTEST or which == SLOWEST:
+        law = velocity_limit_law(joints, step.options, axis, wp.float64(1 - 2 * (which - FASTEST)))
+    elif which == FRICTION:
+        law = friction_law(step.options, axis, joints.friction[axis.newton_dof], dt)
+    return law
+
+
+@wp.func
 def law_rows(
     tree: Tree,
     joints: Joints,
@@ -228,19 +272,12 @@ def law_rows(
         return row
     axis.newton_dof = k
     axis.driven = 1  # what moves a loop is not seen on its own free motion
-    scalar = joints.type[joint] != BALL
-    if not scalar or step.options.explicit_drives == 0:
-        drive = loop_drive(joints, step, joint, i, at.q, wp.quat_inverse(a.rotation) * b.rotation)
-        row = place_row(tree, m, pool, problem, row, a, b, at.F, drive_law(step.options, axis, drive, dt))
-    if scalar:
-        lower = lower_limit_law(joints, step.options, axis, at.q, dt)
-        row = place_row(tree, m, pool, problem, row, a, b, at.F, lower)
-        upper = upper_limit_law(joints, step.options, axis, at.q, dt)
-        row = place_row(tree, m, pool, problem, row, a, b, at.F, upper)
-    for side in range(2):
-        fast = velocity_limit_law(joints, step.options, axis, wp.float64(1 - 2 * side))
-        row = place_row(tree, m, pool, problem, row, a, b, at.F, fast)
-    return place_row(tree, m, pool, problem, row, a, b, at.F, friction_law(joints, step.options, axis, dt))
+    turned = wp.quat_inverse(a.rotation) * b.rotation
+    laws = int(AXIS_LAWS)  # no constant: the loop is not to be unrolled
+    for which in range(laws):
+        law = law_of_axis(joints, step, joint, i, which, axis, at.q, turned, dt)
+        row = place_row(tree, m, pool, problem, row, a, b, at.F, law)
+    return row
 
 
 @wp.func
@@ -302,6 +339,29 @@ def rate_of_rate(
 
 
 @wp.func
+def force_of_axis(
+    joints: Joints,
+    step: JointInput,
+    joint: int,
+    i: int,
+    which: int,
+    axis: Axis,
+    q: wp.float64,
+    turned: wp.quatd,
+    dt: wp.float64,
+):
+    """Given effort or spring and damper of one free axis."""
+    k = axis.newton_dof
+    law = RowLaw()
+    if which == EFFORT:
+        law = effort_law(given_effort(joints, step, joint, i, axis, q, turned), axis, dt)
+    elif which == PASSIVE:
+        stretch = error_of(joints, joint, i, q, turned, joints.rest_q)
+        law = passive_law(step.options, axis, joints.stiffness[k], joints.damping[k], stretch, dt)
+    return law
+
+
+@wp.func
 def force_rows(
     tree: Tree,
     joints: Joints,
@@ -327,12 +387,12 @@ def force_rows(
         return row
     axis.newton_dof = k
     turned = wp.quat_inverse(a.rotation) * b.rotation
-    effort = given_effort(joints, step, joint, i, axis, at.q, turned)
-    row = place_row(tree, m, pool, problem, row, a, b, at.F, effort_law(effort, axis, dt))
-    stretch = error_of(joints, joint, i, at.q, turned, joints.rest_q)
-    row = place_row(tree, m, pool, problem, row, a, b, at.F, passive_law(joints, step.options, axis, stretch, dt))
-    # The armature keeps the axis's own rate; what the turning of the axes makes of it comes from outside.
-    keeps = axis.v0
-    if joints.armature[k] > 0.0:
-        keeps -= dt * rate_of_rate(joints, table, c, m, a, b, at.F, step.joint_q)
-    return place_row(tree, m, pool, problem, row, a, b, at.F, armature_law(joints, axis, keeps))
+    laws = int(AXIS_FORCES)  # no constant: the loop is not to be unrolled
+    for which in range(laws):
+        law = force_of_axis(joints, step, joint, i, which, axis, at.q, turned, dt)
+        if which == ARMATURE and joints.armature[k] > 0.0:
+            # The armature keeps the axis's own rate; what the turning of the axes makes of it comes from outside.
+            keeps = axis.v0 - dt * rate_of_rate(joints, table, c, m, a, b, at.F, step.joint_q)
+            law = armature_law(joints.armature[k], keeps)
+        row = place_row(tree, m, pool, problem, row, a, b, at.F, law)
+    return row

@@ -1,0 +1,216 @@
+"""Rows of MuJoCo's fixed tendons: limits, servo, dry friction, spring, damper and armature of a sum of coordinates.
+
+A tendon's length ``L = sum c_i q_i`` is a coordinate like any other, with ``J = c``: the laws of ``axis_laws`` act on it.
+"""
+
+import warp as wp
+
+from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tendons, Tree
+from .axis_laws import (
+    Axis,
+    JointInput,
+    RowLaw,
+    armature_law,
+    drive_law,
+    effort_law,
+    friction_law,
+    passive_law,
+    stop_law,
+)
+from .coupler_pool import add_term, axis_of_row, open_row, settle_row
+from .drives import Drive, explicit_effort
+
+wp.set_module_options({"enable_backward": False})
+
+# The laws of a tendon.
+SERVO = wp.constant(0)
+LOWER = wp.constant(1)
+UPPER = wp.constant(2)
+FRICTION = wp.constant(3)
+EFFORT = wp.constant(4)
+PASSIVE = wp.constant(5)
+ARMATURE = wp.constant(6)
+TENDON_LAWS = wp.constant(7)
+LAWS_PER_COUPLING = wp.constant(4)
+
+RIGID = wp.constant(wp.float64(1.0e30))
+"""Stiffness [N/m] of a range without one of its own, which the near-rigid bound of joint limits softens."""
+
+
+@wp.func
+def tendon_length(tree: Tree, tendons: Tendons, t: int, joint_q: wp.array[wp.float32]):
+    """Length above that at Newton's zero coordinates."""
+    length = wp.float64(0.0)
+    first = tendons.term_start[t]
+    for k in range(first, first + tendons.term_count[t]):
+        length += wp.float64(tendons.coef[k]) * wp.float64(joint_q[tree.dof_coord[tendons.dof[k]]])
+    return length
+
+
+@wp.func
+def length_at_zero(tree: Tree, tendons: Tendons, t: int):
+    """Length at Newton's zero coordinates, where MuJoCo's may be others."""
+    length = wp.float64(0.0)
+    if tendons.ref.shape[0] > 0:
+        first = tendons.term_start[t]
+        for k in range(first, first + tendons.term_count[t]):
+            length += wp.float64(tendons.coef[k]) * wp.float64(tendons.ref[tree.dof_public[tendons.dof[k]]])
+    return length
+
+
+@wp.func
+def merge_term(tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: int, dof: int, J: wp.float64):
+    """Add one dof to a row that may have it already."""
+    before = pool.support[row]
+    add_term(tree, m, pool, problem, row, dof, J)
+    first = row * pool.stride
+    if pool.support[row] > before:
+        for s in range(first, first + before):
+            if pool.unknown[s] == pool.unknown[first + before]:
+                pool.J[s] = pool.J[s] + J
+                pool.support[row] = before
+                return
+
+
+@wp.func
+def add_length(
+    tree: Tree, tendons: Tendons, m: Motion, pool: CouplerPool, problem: Problem, row: int, t: int, scale: wp.float64
+):
+    """Add the rate of a length to a row."""
+    first = tendons.term_start[t]
+    for k in range(first, first + tendons.term_count[t]):
+        merge_term(tree, m, pool, problem, row, tendons.dof[k], scale * wp.float64(tendons.coef[k]))
+
+
+@wp.func
+def mark_tendon(tree: Tree, tendons: Tendons, problem: Problem, t: int):
+    """Note which trees a tendon touches."""
+    first = tendons.term_start[t]
+    for k in range(first, first + tendons.term_count[t]):
+        problem.tree_start[tree.link_tree[tree.dof_link[tendons.dof[k]]]] = 0
+
+
+@wp.func
+def servo_of(tendons: Tendons, t: int, length: wp.float64):
+    """An actuator that sees the length or its rate, as a drive."""
+    servo = Drive()
+    servo.kp = wp.float64(tendons.servo_ke[t])
+    servo.kd = wp.float64(tendons.servo_kd[t])
+    servo.effort = wp.float64(tendons.servo_bound[t])
+    force = wp.float64(tendons.servo_force[t])
+    if servo.kp != wp.float64(0.0):
+        servo.error = force / servo.kp - length
+    elif servo.kd != wp.float64(0.0):
+        servo.rate = force / servo.kd
+    return servo
+
+
+@wp.func
+def tendon_acts(tendons: Tendons, t: int):
+    """Whether a tendon does more than to measure a length; a NaN does."""
+    passive = tendons.friction[t] + tendons.stiffness[t] + tendons.damping[t] + tendons.armature[t]
+    moved = wp.abs(tendons.effort[t]) + tendons.servo_ke[t] + tendons.servo_kd[t]
+    return tendons.limited[t] == 1 or passive != 0.0 or moved != 0.0
+
+
+@wp.func
+def range_law(tendons: Tendons, t: int, step: JointInput, axis: Axis, length: wp.float64, side: int, dt: wp.float64):
+    """Keep a length above the lower end of its range (side 0), or below the upper one."""
+    if tendons.limited[t] == 0:
+        return RowLaw()
+    k = wp.float64(tendons.limit_ke[t])
+    kd = wp.float64(tendons.limit_kd[t])
+    if k == wp.float64(0.0):
+        k = RIGID
+        kd = dt * RIGID
+    sign = wp.float64(1 - 2 * side)
+    return stop_law(step.options, axis, k, kd, sign * (length - wp.float64(tendons.range[t][side])), sign, dt)
+
+
+@wp.func
+def spring_stretch(tree: Tree, joints: Joints, tendons: Tendons, t: int, length: wp.float64):
+    """How far a length is from where its spring is at rest, and whether the spring acts there at all."""
+    shortest = wp.float64(tendons.spring_length[t][0])
+    longest = wp.float64(tendons.spring_length[t][1])
+    if longest == wp.float64(-1.0):  # MuJoCo's word for "not said"
+        if shortest == longest:
+            shortest = tendon_length(tree, tendons, t, joints.rest_q) + length_at_zero(tree, tendons, t)
+        longest = shortest
+    if length > shortest and length < longest:
+        return wp.float64(0.0), False
+    goal = longest
+    if length <= shortest:
+        goal = shortest
+    return goal - length, True
+
+
+@wp.func
+def tendon_law(
+    tree: Tree,
+    joints: Joints,
+    tendons: Tendons,
+    t: int,
+    which: int,
+    axis: Axis,
+    length: wp.float64,
+    step: JointInput,
+    dt: wp.float64,
+):
+    """One of the laws of a tendon."""
+    law = RowLaw()
+    servo = servo_of(tendons, t, length)
+    stretch, taut = spring_stretch(tree, joints, tendons, t, length)
+    stiffness = tendons.stiffness[t]
+    if not taut:
+        stiffness = 0.0
+    if which == SERVO and step.options.explicit_drives == 0:
+        law = drive_law(step.options, axis, servo, dt)
+    elif which == LOWER or which == UPPER:
+        law = range_law(tendons, t, step, axis, length, which - LOWER, dt)
+    elif which == FRICTION:
+        law = friction_law(step.options, axis, tendons.friction[t], dt)
+    elif which == EFFORT:
+        effort = wp.float64(tendons.effort[t])
+        if step.options.explicit_drives == 1:
+            effort += explicit_effort(servo, axis.v0)
+        if step.options.explicit_springs == 1:
+            effort += wp.float64(stiffness) * stretch
+        law = effort_law(effort, axis, dt)
+    elif which == PASSIVE:
+        law = passive_law(step.options, axis, stiffness, tendons.damping[t], stretch, dt)
+    elif which == ARMATURE:
+        law = armature_law(tendons.armature[t], axis.v0)
+    return law
+
+
+@wp.func
+def tendon_rows(
+    tree: Tree,
+    joints: Joints,
+    table: CouplingTable,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    c: int,
+    row: int,
+    step: JointInput,
+    dt: wp.float64,
+):
+    """Half of the laws of a tendon: as many as a coupling has rows for."""
+    tendons = table.tendons
+    t = table.source_row[c]
+    open_row(pool, row)
+    add_length(tree, tendons, m, pool, problem, row, t, wp.float64(1.0))
+    axis = axis_of_row(tree, pool, problem, row, wp.float64(0.0))
+    if axis.w <= wp.float64(0.0):
+        return row
+    axis.driven = 1  # what moves a joint is not seen on the tendon's own free motion
+    length = tendon_length(tree, tendons, t, step.joint_q) + length_at_zero(tree, tendons, t)
+    last = wp.min(table.axis[c] + LAWS_PER_COUPLING, TENDON_LAWS)
+    for which in range(table.axis[c], last):
+        law = tendon_law(tree, joints, tendons, t, which, axis, length, step, dt)
+        if law.acts == 1:
+            open_row(pool, row)
+            add_length(tree, tendons, m, pool, problem, row, t, law.sign)
+            row = settle_row(tree, pool, problem, row, law, wp.float64(0.0))
+    return row
