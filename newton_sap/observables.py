@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import newton
 import warp as wp
 
-from .boundary import forces, output
+from .boundary import forces, observed
 from .linalg.lanes import BLOCK_DIM
 
 _Base = newton.solvers.SolverBase
@@ -73,8 +73,14 @@ SUPPORTED = frozenset(kind for name, kind in vars(ObservableKind).items() if nam
 
 def load_kernels(device) -> None:
     """Compile what observables launch, so that a step which fills them can be captured at once."""
-    for kernel in (output.observe_contact_forces, forces.observe_gaps):
+    for kernel in (observed.observe_contact_forces, forces.observe_gaps):
         wp.load_module(kernel.module, device=device, block_dim=BLOCK_DIM)
+
+
+def load_kernels_of_attributes(model) -> None:
+    """Compile what extended attributes of states and contacts launch, if the model asks for any."""
+    if model.get_requested_state_attributes() or model.get_requested_contact_attributes():
+        wp.load_module(observed.observe_contact_forces.module, device=model.device, block_dim=BLOCK_DIM)
 
 
 def observe_drives(solver, frame, observables) -> None:
@@ -98,12 +104,12 @@ def observe(solver, frame, contacts, observables) -> None:
     for out in _requested(observables, kinds.BODY_QDD, state, "body_qdd"):
         out.zero_()
         inputs = [solver.tree, solver.motion, solver.arrived, frame.dt, out]
-        solver.launches.single(output.observe_accelerations, solver.topology.link_count, inputs)
+        solver.launches.single(observed.observe_accelerations, solver.topology.link_count, inputs)
     for out in _requested(observables, kinds.BODY_PARENT_F, state, "body_parent_f"):
         out.zero_()
         inputs = [solver.joints, solver.bodies, solver.couplings, solver.motion, solver.arrived]
         inputs += [solver.pools, frame.orders, frame.efforts, frame.dt, out]
-        solver.launches.trees(output.observe_parent_wrenches, inputs)
+        solver.launches.trees(observed.observe_parent_wrenches, inputs)
     if observables is not None:
         _observe_contacts(solver, frame, observables)
 
@@ -130,7 +136,7 @@ def _observe_contacts(solver, frame, observables) -> None:
 def write_contact_forces(solver, dt: float, out: wp.array) -> None:
     """Write the last step's contact forces, as ``contact_f`` has them."""
     out.zero_()
-    solver.launches.groups(output.observe_contact_forces, [solver.motion, solver.pool, dt, out])
+    solver.launches.groups(observed.observe_contact_forces, [solver.motion, solver.pool, dt, out])
 
 
 def _requested(observables, kind: str, legacy=None, attribute: str = "") -> list[wp.array]:

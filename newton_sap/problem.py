@@ -6,7 +6,7 @@ from .boundary.contacts import RIGID, ContactOptions
 from .constraints.axis_laws import JointInput
 from .constraints.clamped_linear import FOUR_PI_SQUARED, regularization
 from .constraints.coupler_pool import widen_skyline
-from .constraints.couplers import build_coupling, mark_coupling
+from .constraints.couplers import mark_coupling
 from .constraints.hunt_crossley import NormalLaw
 from .constraints.joint_rows import link_rows
 from .constraints.lagged import bound_friction
@@ -326,7 +326,10 @@ def assemble_problem(
     problem: Problem,
     step: StepInput,
 ):
-    """One block per group: its lane 0 gathers and numbers, all lanes build Jacobians and regularisation."""
+    """One block per group: its lane 0 gathers and numbers, all lanes build Jacobians and regularisation.
+
+    The rows of couplings are built after it, by ``assemble_couplings``, which models without any need not compile.
+    """
     block, lane = wp.tid()
     g = tree.first_group + block
     start = pools.contacts.group_start[g]
@@ -342,8 +345,6 @@ def assemble_problem(
         if pools.contacts.spin_of[slot] >= 0:
             pools.contacts.n0[slot] = pools.contacts.n0[pools.contacts.spin_of[slot]]
             pools.contacts.slip_scale[slot] = step.contacts.stiction_tolerance
-    for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
-        build_coupling(tree, joints, table, m, pools.couplers, problem, c, step.joints, step.dt)
     for i in range(lane, problem.count[g], wp.block_dim()):
         refresh_momenta(m, problem, base, i)
 

@@ -30,6 +30,7 @@ from .boundary.validation import (
     validate_topology,
 )
 from .config import SAPOptions, resolve_options
+from .constraints.couplers import assemble_couplings
 from .constraints.laws import contact_law
 from .coupling import CoupledArticulations
 from .diagnostics import SolverReport, clear_stats, read_report, require_healthy
@@ -265,6 +266,9 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         """Rows, unknowns, contact Jacobians and regularisation of every group."""
         inputs = [self.joints, self.bodies, self.couplings, self.motion, self.pools, self.problem, frame.step]
         self.launches.groups(assemble_problem, inputs)
+        if self.couplings.kind.shape[0]:
+            inputs = [self.joints, self.couplings, self.motion, self.pools.couplers, self.problem]
+            self.launches.groups(assemble_couplings, [*inputs, frame.step.joints, frame.dt])
 
     def _minimize(self, frame: Frame) -> None:
         """The velocity at the end of the step."""
@@ -518,9 +522,14 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             contact_law(self.options.contact_model, self.options.spin_friction), self.hessian.dtype
         )
         stages = [actuate] if self.actuators is not None else []
-        stages += [adopt_body_velocity, kinematics, free_motion, collect_contacts, assemble_problem]
-        for kernel in (*stages, self._minimize_kernel, integrate, output.publish_bodies, clear_stats):
+        stages += [adopt_body_velocity] if len(self._adopting_joints) else []
+        stages += [kinematics, free_motion, collect_contacts, assemble_problem]
+        stages += [assemble_couplings] if self.couplings.kind.shape[0] else []
+        stages += [self._minimize_kernel, integrate, output.publish_bodies]
+        stages += [output.publish_loop_joints] if self.topology.loop_joints else []
+        for kernel in (*stages, clear_stats):
             wp.load_module(kernel.module, device=self.device, block_dim=BLOCK_DIM)
+        observe.load_kernels_of_attributes(self.model)
 
     def _place_at_rest(self) -> None:
         """Kinematics and mass matrix at the model's own coordinates; the step length keeps damping out of them."""

@@ -24,7 +24,7 @@ from ..workspace import (
 )
 from .contact_rows import ContactRows
 from .contacts import measure_gap
-from .output import slot_wrench
+from .observed import slot_wrench
 
 wp.set_module_options({"enable_backward": False})
 

@@ -1,16 +1,15 @@
-"""What Newton gets back: body states consistent with the joint states, and the observables."""
+"""What Newton gets back: body states consistent with the joint states, and coordinates of joints that close loops."""
 
 import warp as wp
 
 from ..constraints.coupler_pool import joint_anchors, relative_velocity
-from ..constraints.couplers import COORDINATES, LOOP_LAWS, ROWS
+from ..constraints.couplers import LOOP_LAWS
 from ..constraints.loop_axes import loop_axis
-from ..multibody.free_motion import Efforts
-from ..multibody.joints import BALL, is_free
+from ..multibody.joints import BALL
 from ..multibody.kinematics import place_link
-from ..multibody.spatial import angular, inertia_about_origin, inertia_times, linear, to_mat33d, velocity_at, wrench_at
-from ..workspace import Bodies, ContactPool, CouplerPool, CouplingTable, Joints, Motion, Pools, StateArrays, Tree
-from .convention import Orders, free_force_from_joint_f
+from ..multibody.spatial import angular, velocity_at
+from ..workspace import Bodies, CouplingTable, Joints, Motion, StateArrays, Tree
+from .convention import Orders
 
 wp.set_module_options({"enable_backward": False})
 
@@ -35,7 +34,7 @@ def publish_bodies(
             state.body_qd[body] = wp.spatial_vector(wp.vec3(v_C), wp.vec3(angular(frame.velocity)))
 
 
-@wp.kernel
+@wp.kernel(enable_backward=False, module="unique")
 def publish_loop_joints(
     tree: Tree,
     joints: Joints,
@@ -73,153 +72,3 @@ def keep_loose_bodies(
     if tree.body_link[body] < 0:
         after.body_q[body] = before.body_q[body]
         after.body_qd[body] = before.body_qd[body]
-
-
-@wp.kernel
-def observe_accelerations(
-    tree: Tree,
-    m: Motion,
-    arrived: Motion,
-    dt: wp.float64,
-    body_qdd: wp.array[wp.spatial_vector],
-):
-    """Mean acceleration over the step, of the COM and angular, world axes.
-
-    A prescribed root waits for its owner to move it; its acceleration at steady rates, and the turn it gives to all
-    velocities of its tree, are added.
-    """
-    link = wp.tid()
-    before = m.velocity[link]
-    after = arrived.velocity[link]
-    v_C = velocity_at(after, arrived.com[link])
-    a = (v_C - velocity_at(before, m.com[link])) / dt
-    alpha = (angular(after) - angular(before)) / dt
-    t = tree.link_tree[link]
-    if m.locked[t] > 0:
-        root = tree.tree_link_start[t]
-        w = angular(m.velocity[root])
-        a = a + velocity_at(m.bias[root], arrived.com[link]) + wp.cross(w, v_C)
-        alpha = alpha + angular(m.bias[root]) + wp.cross(w, angular(after))
-    body_qdd[tree.link_body[link]] = wp.spatial_vector(wp.vec3(a), wp.vec3(alpha))
-
-
-@wp.kernel
-def observe_contact_forces(
-    tree: Tree,
-    m: Motion,
-    pool: ContactPool,
-    dt: wp.float64,
-    contact_f: wp.array[wp.spatial_vector],
-):
-    """Force on shape 0's body by shape 1's and its torque about that body's COM; other rows stay zero."""
-    block, lane = wp.tid()
-    g = tree.first_group + block
-    start = pool.group_start[g]
-    for slot in range(start + lane, start + pool.group_count[g], wp.block_dim()):
-        if pool.spin_of[slot] >= 0:
-            moment = wp.spatial_vector(wp.vec3(), wp.vec3(-pool.gamma[slot] / dt))
-            wp.atomic_add(contact_f, pool.row[slot], moment)
-            continue
-        force = -pool.gamma[slot] / dt
-        center = wp.vec3d()
-        body = pool.body_a[slot]
-        if body >= 0 and tree.body_link[body] >= 0:
-            center = m.com[tree.body_link[body]]
-        torque = wp.cross(pool.point_a[slot] - center, force)
-        wp.atomic_add(contact_f, pool.row[slot], wp.spatial_vector(wp.vec3(force), wp.vec3(torque)))
-
-
-@wp.func
-def closes_loop(tree: Tree, table: CouplingTable, c: int):
-    """Whether a coupling ties bodies past their tree joints; limits of a tree joint act through that joint."""
-    closes = table.kind[c] != COORDINATES
-    if closes and table.joint[c] >= 0:
-        closes = tree.link_joint[tree.body_link[table.body_b[c]]] != table.joint[c]
-    return closes
-
-
-@wp.func
-def closure_impulse(tree: Tree, table: CouplingTable, couplers: CouplerPool, g: int, body: int):
-    """What loop closures and equality constraints gave one body."""
-    total = wp.spatial_vectord()
-    for c in range(table.group_start[g], table.group_start[g + 1]):
-        if closes_loop(tree, table, c):
-            for row in range(ROWS * c, ROWS * c + ROWS):
-                if couplers.support[row] > 0:
-                    if table.body_a[c] == body:
-                        total = total - couplers.covector[row] * couplers.gamma[row]
-                    if table.body_b[c] == body:
-                        total = total + couplers.covector[row] * couplers.gamma[row]
-    return total
-
-
-@wp.func
-def slot_wrench(pool: ContactPool, slot: int, point: wp.vec3d):
-    """Impulse of a slot on body B about the world origin: a force through a point, or a moment."""
-    if pool.spin_of[slot] >= 0:
-        return wrench_at(wp.vec3d(), pool.gamma[slot], point)
-    return wrench_at(pool.gamma[slot], wp.vec3d(), point)
-
-
-@wp.func
-def joint_impulse(
-    tree: Tree, bodies: Bodies, table: CouplingTable, m: Motion, pools: Pools, link: int, V: wp.spatial_vectord
-):
-    """Momentum one body gained beyond free motion, contacts and closures: what its tree joints gave it."""
-    pool = pools.contacts
-    body = tree.link_body[link]
-    mass = wp.float64(bodies.mass[body])
-    inertia = inertia_about_origin(mass, m.com[link], m.rotation[link], to_mat33d(bodies.inertia[body]))
-    gained = inertia_times(mass, mass * m.com[link], inertia, V)
-    g = tree.tree_group[tree.link_tree[link]]
-    for slot in range(pool.group_start[g], pool.group_start[g] + pool.group_count[g]):
-        if pool.link_a[slot] == link:
-            gained = gained + slot_wrench(pool, slot, pool.point_a[slot])
-        if pool.link_b[slot] == link:
-            gained = gained - slot_wrench(pool, slot, pool.point_b[slot])
-    return gained - closure_impulse(tree, table, pools.couplers, g, body)
-
-
-@wp.kernel
-def observe_parent_wrenches(
-    tree: Tree,
-    joints: Joints,
-    bodies: Bodies,
-    table: CouplingTable,
-    m: Motion,
-    arrived: Motion,
-    pools: Pools,
-    orders: Orders,
-    efforts: Efforts,
-    dt: wp.float64,
-    body_parent_f: wp.array[wp.spatial_vector],
-):
-    """Wrench through each body's inbound joint about its COM: what the subtree gained, less its own forces.
-
-    A body that no joint moves keeps its zero.
-    """
-    t = tree.first_tree + wp.tid()
-    start = tree.tree_link_start[t]
-    end = tree.tree_link_start[t + 1]
-    for link in range(start, end):
-        V = wp.spatial_vectord()
-        for p in range(tree.path_start[link], tree.path_start[link + 1]):
-            dof = tree.path_dof[p]
-            V += m.column[dof] * m.v[dof]
-        arrived.momentum[link] = joint_impulse(tree, bodies, table, m, pools, link, V)
-    for up in range(end - start):
-        link = end - 1 - up
-        above = tree.link_parent[link]
-        if above >= 0:
-            arrived.momentum[above] = arrived.momentum[above] + arrived.momentum[link]
-        through = (arrived.momentum[link] - m.momentum[link]) / dt
-        joint = tree.link_joint[link]
-        if joint < 0:
-            continue  # nothing but roundoff
-        if is_free(joints.type[joint]) and efforts.joint_f.shape[0] > 0:
-            # A free joint's own effort passes through the joint.
-            F = free_force_from_joint_f(orders, efforts.joint_f, joints.qd_start[joint], m.com[link] - m.position[link])
-            through = through + wrench_at(linear(F), angular(F), m.position[link])
-        force = linear(through)
-        torque = angular(through) - wp.cross(m.com[link], force)
-        body_parent_f[tree.link_body[link]] = wp.spatial_vector(wp.vec3(force), wp.vec3(torque))

@@ -385,3 +385,21 @@ def mark_coupling(tree: Tree, table: CouplingTable, problem: Problem, c: int):
                 problem.tree_start[tree.link_tree[tree.body_link[table.body_a[c]]]] = 0
             if table.body_b[c] >= 0:
                 problem.tree_start[tree.link_tree[tree.body_link[table.body_b[c]]]] = 0
+
+
+@wp.kernel
+def assemble_couplings(
+    tree: Tree,
+    joints: Joints,
+    table: CouplingTable,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    step: JointInput,
+    dt: wp.float64,
+):
+    """One block per group: its lanes build the rows of its couplings."""
+    block, lane = wp.tid()
+    g = tree.first_group + block
+    for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
+        build_coupling(tree, joints, table, m, pool, problem, c, step, dt)
