@@ -82,11 +82,11 @@ def _make(solver, state_in, state_out, control, rows, dt, arrays) -> Frame:
     _require(model, state_in, state_out, control)
     before = bundles.state_arrays(state_in)
     orders = orders_of(state_in, state_out, control, options.position_update == "symplectic")
-    commanded = None
+    commanded, body_f = None, state_in.body_f
     if solver.actuators is not None:
-        commanded = solver.actuators.commanded(model, control)
-        control = commanded.control
-    efforts, targets = bundles.efforts(model, state_in, control, options), bundles.targets(model, control)
+        commanded = solver.actuators.commanded(model, control, body_f)
+        control, body_f = commanded.control, commanded.body_f
+    efforts, targets = bundles.efforts(model, body_f, control, options), bundles.targets(model, control)
     return Frame(
         state_in=state_in,
         state_out=state_out,

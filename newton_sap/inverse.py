@@ -43,8 +43,8 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     """Explain the step from ``state_in`` to ``state_out``; see :meth:`newton_sap.SolverSAP.inverse_dynamics`."""
     contacts = solver.contacts if contacts is None else contacts
     frame = solver._open_frame(state_in, state_in, control, contacts, dt)
-    solver._command_actuators(frame)
     solver._move_bodies(frame)
+    solver._command_actuators(frame)
     solver._move_freely(frame)
     solver._prepare_contacts(frame)
     solver._assemble(frame)

@@ -183,8 +183,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.validate_observables(observables, contacts)
         frame = self._open_frame(state_in, state_out, control, contacts, dt)
         with self.launches:
-            self._command_actuators(frame)
             self._move_bodies(frame)
+            self._command_actuators(frame)
             self._detect_contacts(frame.state_in, frame.dt)
             self._move_freely(frame)
             self._prepare_contacts(frame)
@@ -223,16 +223,16 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             self._contact_rows = bundles.contact_rows(contacts)
         return self._contact_rows
 
-    def _command_actuators(self, frame: Frame) -> None:
-        """Joint forces and drives with MuJoCo's actuators in them."""
-        if frame.commanded is not None:
-            self.actuators.launch(self.launches, frame.commanded)
-
     def _move_bodies(self, frame: Frame) -> None:
         """Public velocity to sap velocity, and poses, velocities and motion columns."""
         self._adopt_initial_velocities(frame)
         self.motion.group_speed.zero_()
         self.launches.trees(kinematics, [self.joints, self.bodies, self.motion, frame.orders, frame.before])
+
+    def _command_actuators(self, frame: Frame) -> None:
+        """Forces and drives with MuJoCo's actuators in them."""
+        if frame.commanded is not None:
+            self.actuators.launch(self.launches, frame.commanded, frame.orders, frame.before.body_q)
 
     def _adopt_initial_velocities(self, frame: Frame) -> None:
         """Where the model gives a free body its velocity through ``body_qd`` alone, start from that."""

@@ -21,8 +21,8 @@ MECHANISM = """<mujoco><compiler angle="radian"/><option gravity="0 0 {gravity}"
     <geom type="sphere" size=".1" mass="2" contype="0" conaffinity="0"/><site name="hook"/></body>
   <body name="head" pos="3 0 1"><joint name="neck" type="ball"/>
     <geom type="sphere" size=".1" pos="0 0 .1" contype="0" conaffinity="0"/></body>
-  <site name="hook's goal"/>
-</worldbody><tendon><spatial name="path"><site site="hook"/><site site="hook's goal"/></spatial></tendon>
+  <site name="goal"/>
+</worldbody><tendon><spatial name="path"><site site="hook"/><site site="goal"/></spatial></tendon>
 <actuator>{actuators}</actuator></mujoco>"""
 
 EVERY_KIND = """
@@ -204,6 +204,78 @@ def test_a_label_finds_the_joint_of_its_own_world():
     assert state.joint_qd.numpy()[[3, 10]] == pytest.approx([0.005, -0.015], rel=1e-6)
 
 
+DRONE = """<mujoco><worldbody>
+  <body name="drone" pos="0 0 1" euler="20 30 40"><freejoint/>
+    <geom type="box" size=".1 .2 .05" pos=".02 .01 .03" mass="1.3" contype="0" conaffinity="0"/>
+    <site name="one" pos=".1 .1 .02" euler="10 0 50"/><site name="two" pos="-.1 .1 0"/></body>
+  <site name="ground"/>
+</worldbody><actuator>
+  <motor site="one" gear="0 0 1 0 0 -.2" ctrlrange="0 5"/>
+  <general site="two" gear="0.5 0 2 0 .1 0" gainprm="2" biastype="affine" biasprm="0.3 0 0" forcerange="-1 3"/>
+  <motor site="ground" gear="0 0 1 0 0 0"/></actuator></mujoco>"""
+
+
+def drones(worlds=1):
+    """Bodies with thrusters, without gravity."""
+    world = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    SolverMuJoCo.register_custom_attributes(world)
+    world.add_mjcf(DRONE)
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    SolverMuJoCo.register_custom_attributes(builder)
+    builder.replicate(world, worlds)
+    return builder.finalize()
+
+
+def test_thrusters_move_like_mujoco():
+    """Motors on sites push and turn their body in the site's axes; 17 rad/s in the end. Each world has its own."""
+    ctrl, ends = np.array([[9.0, 0.7, 5.0], [-1.0, 4.0, 5.0]], dtype=np.float32), []
+    for make, worlds in (
+        (SolverSAP, 2),
+        (lambda model: SolverMuJoCo(model, integrator="implicit", use_mujoco_cpu=True), 1),
+    ):
+        model = drones(worlds)
+        solver, state, other, control = make(model), placed(model), model.state(), model.control()
+        control.mujoco.ctrl.assign(ctrl[:worlds].ravel())
+        for _ in range(400):
+            solver.step(state, other, control, None, 5e-4)
+            state, other = other, state
+        ends.append(state.joint_q.numpy().reshape(worlds, 7))
+    np.testing.assert_allclose(ends[0][0], ends[1][0], atol=3e-3)
+    assert abs(ends[0][0] - ends[0][1]).max() > 0.1
+
+
+@pytest.mark.parametrize("order", ["public", "sap"])
+def test_thrusters_add_to_body_wrenches(order):
+    """In either order of ``body_f``, which stays as the caller gave it."""
+    model, wrench = drones(), np.array([0.4, -0.3, 0.2, 0.05, 0.02, -0.03], dtype=np.float32)
+    solver, ends = SolverSAP(model), []
+    for ctrl, applied in (([2.0, 0.7, 5.0], wrench), ([2.0, 0.7, 5.0], 0.0 * wrench), ([0.0, -0.15, 0.0], wrench)):
+        state, control = solver.state(), model.control()
+        state.body_f_order = order
+        state.body_f.assign(applied[None])
+        control.mujoco.ctrl.assign(ctrl)
+        solver.step(state, state, control, None, 1e-3)
+        np.testing.assert_array_equal(state.body_f.numpy()[0], applied)
+        ends.append(state.joint_qd.numpy())
+    np.testing.assert_allclose(ends[0], ends[1] + ends[2], atol=1e-6)
+    assert min(abs(ends[1]).max(), abs(ends[2]).max()) > 1e-4
+
+
+def test_a_label_finds_the_site_of_its_own_world():
+    """Importers of USD may name a site instead of numbering it."""
+    model, named = drones(2), drones(2)
+    named.mujoco.actuator_target_label = [named.shape_label[s] for s in named.mujoco.actuator_trnid.numpy()[:, 0]]
+    named.mujoco.actuator_trnid.fill_(-1)
+    ends = []
+    for each in (model, named):
+        state, control = placed(each), each.control()
+        control.mujoco.ctrl.assign([1.0, 0.2, 0.0, 3.0, 0.1, 0.0])
+        SolverSAP(each).step(state, state, control, None, 0.01)
+        ends.append(state.joint_qd.numpy())
+    np.testing.assert_array_equal(*ends)
+    assert abs(ends[0]).min() > 0.0
+
+
 SLIDER = """<mujoco><option gravity="0 0 0"/><worldbody><body name="{name}" pos="{x} 0 0">
   <joint name="{name}" type="slide" axis="1 0 0"/><geom type="sphere" size=".1" mass="2"/></body></worldbody>
 <actuator>{actuator}</actuator></mujoco>"""
@@ -234,8 +306,13 @@ def test_each_part_of_a_model_has_its_own_actuators():
 
 
 REFUSED = {
-    "path": ('<motor name="it" tendon="path"/>', "path"),
-    "site": ('<motor name="it" site="hook" gear="0 0 1 0 0 0"/>', "site"),
+    "path": ('<motor name="it" tendon="path"/>', "neither on a joint nor on a fixed tendon"),
+    "crank": ('<motor name="it" cranksite="hook" slidersite="goal" cranklength="1"/>', "neither on a joint nor"),
+    "other site": ('<motor name="it" site="hook" refsite="goal" gear="0 0 1 0 0 0"/>', "refsite"),
+    "servo on a site": (
+        '<general name="it" site="hook" biastype="affine" gainprm="1" biasprm="0 0 -5" gear="0 1 0 0 0 0"/>',
+        "servo on a site",
+    ),
     "ball": ('<motor name="it" joint="neck"/>', "single axis"),
     "dynamics": ('<general name="it" joint="rail" dyntype="filter" dynprm="0.1"/>', "dyntype"),
     "damper": ('<damper name="it" joint="rail" kv="2" ctrlrange="0 1"/>', "gaintype"),
@@ -271,13 +348,13 @@ def test_other_actuators_are_refused(case):
 
 
 def test_an_actuator_where_nothing_moves_is_refused():
-    """A model without a single dof can still have one, on a site."""
+    """A model without a single dof can still have one."""
     builder = newton.ModelBuilder()
     builder.add_mjcf(
-        '<mujoco><worldbody><body><geom size=".1"/><site name="hook"/></body></worldbody>'
-        '<actuator><motor name="it" site="hook"/></actuator></mujoco>'
+        '<mujoco><worldbody><body><geom size=".1"/><site name="hook"/><site name="rod"/></body></worldbody>'
+        '<actuator><motor name="it" cranksite="hook" slidersite="rod" cranklength="1"/></actuator></mujoco>'
     )
-    with pytest.raises(NotImplementedError, match=r"'it'\) does not act on a joint"):
+    with pytest.raises(NotImplementedError, match=r"'it'\) acts neither on a joint nor"):
         SolverSAP(builder.finalize())
 
 

@@ -1,4 +1,4 @@
-"""Which of MuJoCo's actuators act on which dof or tendon, read once on the host; refuses those that are not simulated."""
+"""Which of MuJoCo's actuators act on which dof, tendon or site, read once on the host; refuses those that are not simulated."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _Mujoco = newton.solvers.SolverMuJoCo
 _DIRECT = int(_Mujoco.CtrlSource.CTRL_DIRECT)
 _JOINT = (int(_Mujoco.TrnType.JOINT), int(_Mujoco.TrnType.JOINT_IN_PARENT))
 _TENDON = int(_Mujoco.TrnType.TENDON)
+_SITE = int(_Mujoco.TrnType.SITE)
 _AFFINE = 1
 """MuJoCo's type of a bias that is linear in coordinate and velocity; 0 is no bias, a constant gain, no dynamics."""
 _AUTO = 2
@@ -43,6 +44,9 @@ class ActuatorRows:
     row: np.ndarray
     traits: np.ndarray
     tendon_bounded: np.ndarray
+    site: list[int]
+    has_sites: bool
+    """Whether some act on sites."""
     drive_bound: np.ndarray
     coord: np.ndarray
     of_quaternion: np.ndarray
@@ -71,6 +75,8 @@ def read_actuators(model) -> ActuatorRows | None:
         row=np.array(direct, dtype=np.int32),
         traits=rows.traits(),
         tendon_bounded=rows.tendon_bounded(),
+        site=rows.site,
+        has_sites=rows.has_sites,
         drive_bound=drive_bound,
         coord=rows.coord,
         of_quaternion=~np.isin(np.arange(model.joint_coord_count), rows.coord),
@@ -97,9 +103,12 @@ class _Rows:
         self._labelled = self._label_dofs()
         self.coord = _coordinates(model)
         source = table.ctrl_source.numpy()
-        self.axis_count = model.joint_dof_count + (len(self._tendons.dofs) if self._tendons else 0)
-        self.axis = [self._find_axis(a) for a in range(len(source))]
         acts = self["gear"].any(axis=1)  # a gear of zero takes an actuator out
+        self.has_sites = bool((acts & (self["trntype"] == _SITE)).any())
+        self._first_body = model.joint_dof_count + (len(self._tendons.dofs) if self._tendons else 0)
+        self.axis_count = self._first_body + (model.body_count if self.has_sites else 0)
+        self.site = [self._find_site(a) for a in range(len(source))]
+        self.axis = [self._find_axis(a) for a in range(len(source))]
         acts &= np.array(self.axis) != ELSEWHERE
         self.direct = np.flatnonzero((source == _DIRECT) & acts).tolist()
         self._of_model = np.flatnonzero((source != _DIRECT) & acts).tolist()
@@ -120,14 +129,15 @@ class _Rows:
 
     def require_simulated(self) -> None:
         """Refuse what is no force or servo on one axis of a joint."""
-        bias = self["biasprm"][:, 1:3]
+        bias, on_site = self["biasprm"][:, 1:3], self["trntype"] == _SITE
         own = self["damping"] != 0.0
         own |= (self["dampingpoly"] != 0.0).any(axis=1) | (self["armature"] != 0.0)
         lopsided = self.is_servo() & self._lopsided()
         reasons = {
-            "does not act on a joint or a fixed tendon, but on a path, a site or a body": [
-                axis < 0 for axis in self.axis
-            ],
+            "acts neither on a joint nor on a fixed tendon or a site": [axis < 0 for axis in self.axis],
+            "is measured against another site (refsite)": on_site & (self["trnid"][:, 1] >= 0),
+            "is a servo on a site": on_site & self._biased() & bias.any(axis=1),
+            "is on a site of a part of a model": on_site & (self._part is not None),
             "acts on a joint without a single axis": [self._of_quaternion(axis) for axis in self.axis],
             "has dynamics of its own (dyntype)": self["dyntype"] != 0,
             "has a gain that is not constant (gaintype)": self["gaintype"] != 0,
@@ -193,10 +203,12 @@ class _Rows:
         return tendon_name(self._model, axis - len(self.coord))
 
     def _find_axis(self, a: int) -> int:
-        """The Newton dof an actuator acts on, or the number of dofs plus that of a tendon; -1 if neither.
+        """The Newton dof an actuator acts on, or past the dofs a tendon, or past these a body; -1 if neither.
 
-        ``ELSEWHERE`` if it acts on one of another solver.
+        ``ELSEWHERE`` if it acts on one of another solver, or on a site of the world.
         """
+        if self["trntype"][a] == _SITE:
+            return self._find_body(self.site[a])
         if self["trntype"][a] == _TENDON:
             return self._find_tendon(a)
         if self["trntype"][a] not in _JOINT:
@@ -205,6 +217,24 @@ class _Rows:
         if dof >= 0:
             return dof if self._part is None else int(self._part[dof])
         return self._labelled.get((self._table.actuator_target_label[a], self["world"][a]), -1)
+
+    def _find_site(self, a: int) -> int:
+        """The shape of the whole model that is an actuator's site, -1 if unknown; importers of USD may know its label only."""
+        whole, shape = whole_of(self._model), int(self["trnid"][a, 0])
+        if self["trntype"][a] != _SITE or shape >= 0:
+            return shape
+        worlds, wanted = whole.shape_world.numpy(), (self._table.actuator_target_label[a], self["world"][a])
+        return next((s for s, label in enumerate(whole.shape_label) if (label, worlds[s]) == wanted), -1)
+
+    def _find_body(self, site: int) -> int:
+        """The axis of the body that a site is on."""
+        whole = whole_of(self._model)
+        if not 0 <= site < whole.shape_count:
+            return -1
+        body = int(whole.shape_body.numpy()[site])
+        if body < 0 or (self._part is not None and whole.body_label[body] not in self._model.body_label):
+            return ELSEWHERE
+        return self._first_body + body
 
     def _find_tendon(self, a: int) -> int:
         """The axis of a tendon; importers of USD may know it by its label only."""
@@ -233,6 +263,6 @@ class _Rows:
             a = actuators[0]
             raise NotImplementedError(
                 f"actuator {a} ({self._table.actuator_label[a]!r}) {reason}, and of MuJoCo's actuators SolverSAP simulates "
-                "forces and servos on hinges, slides and fixed tendons; use SolverMuJoCo, or take the actuator out, of the "
-                f"file or by model.mujoco.actuator_gear[{a}] = 0, and command joint_f or body_f"
+                "forces and servos on hinges, slides and fixed tendons, and forces on sites; use SolverMuJoCo, or take the "
+                f"actuator out, of the file or by model.mujoco.actuator_gear[{a}] = 0, and command joint_f or body_f"
             )

@@ -2,7 +2,8 @@
 
 A direct actuator takes ``control.mujoco.ctrl`` and puts ``gear f`` on a dof or a fixed tendon, with
 ``f = clamp(gain ctrl + bias_0 + bias_1 gear q + bias_2 gear v)``. What sees the coordinate or the velocity acts at the end
-of the step like every drive, so that stiff servos are stable; the rest is a force like ``joint_f``. Actuators that take
+of the step like every drive, so that stiff servos are stable; the rest is a force like ``joint_f``. On a site a motor puts
+``f`` times all six of its gears, in the site's axes, on the body. Actuators that take
 ``joint_target_q`` and ``joint_target_qd`` are drives of the model already; their force range bounds them. Parameters are
 read live, but for those ranges; what is a motor and what a servo is settled at construction.
 """
@@ -18,6 +19,7 @@ from ..constraints.drives import POSITION, VELOCITY
 from ..workspace import Joints, Tendons, allocate
 from .actuator_rows import BIASED, CONTROL_BOUNDED, FORCE_BOUNDED, UNBOUNDED, ActuatorRows, read_actuators
 from .bundles import targets
+from .convention import Orders
 from .parts import whole_of
 from .validation import require_arrays
 
@@ -31,10 +33,13 @@ _DRIVES = ("target_mode", "target_ke", "target_kd", "effort_limit")
 
 @wp.struct
 class ActuatorTable:
-    """Direct actuators by the axis they act on (Newton's D dofs, then T tendons); MuJoCo's parameters are read live."""
+    """Direct actuators by the axis they act on: Newton's D dofs, then T tendons, then B bodies, if some act on sites."""
 
     changes_drives: int  # 0 where all are motors
-    axis_start: wp.array[wp.int32]  # (D + T + 1,) range of each axis in row
+    axis_start: wp.array[wp.int32]  # (D + T + B + 1,) range of each axis in row
+    site: wp.array[wp.int32]  # by row: shape of the site a motor acts on
+    site_transform: wp.array[wp.transform]  # by shape, on its body
+    body_com: wp.array[wp.vec3]
     row: wp.array[wp.int32]  # row in MuJoCo's table, and in ctrl
     traits: wp.array[wp.int32]  # by row: which of BIASED, CONTROL_BOUNDED and FORCE_BOUNDED it is
     tendon_bounded: wp.array[wp.int32]  # (T,) 1 where tendon_range counts
@@ -43,7 +48,7 @@ class ActuatorTable:
     drive_bound: wp.array[wp.float32]  # (D,) what force ranges leave to the model's drive [N or N m]
     coord: wp.array[wp.int32]  # (D,) -1 where the coordinate is a quaternion
     of_quaternion: wp.array[wp.int32]  # (coordinates,) 1 for a quaternion's
-    # As in MuJoCo's table:
+    # As in MuJoCo's table, read live:
     gain: wp.array[vec10]
     bias: wp.array[vec10]
     gear: wp.array[vec6]
@@ -54,8 +59,9 @@ class ActuatorTable:
 
 @wp.struct
 class Commands:
-    """Joint forces and drives of one step, with the actuators in them; lengths and units as in Newton's arrays."""
+    """Forces and drives of one step, with the actuators in them; lengths and units as in Newton's arrays."""
 
+    body_f: wp.array[wp.spatial_vector]  # empty where no motor acts on a site
     joint_f: wp.array[wp.float32]
     target_q: wp.array[wp.float32]
     target_qd: wp.array[wp.float32]
@@ -91,14 +97,22 @@ class Servo:
 
 
 @wp.func
+def constant_force(table: ActuatorTable, ctrl: wp.array[wp.float32], a: int):
+    """What an actuator exerts whatever its coordinate and velocity, before its gear."""
+    limits = table.control_range[a]
+    force = table.gain[a][0] * within(ctrl[a], has(table, a, CONTROL_BOUNDED), limits[0], limits[1])
+    if has(table, a, BIASED):
+        force += table.bias[a][0]
+    return force
+
+
+@wp.func
 def read_servo(table: ActuatorTable, ctrl: wp.array[wp.float32], a: int):
     """An actuator without its force range."""
     servo = Servo()
     gear = table.gear[a][0]
-    limits = table.control_range[a]
-    servo.force = gear * table.gain[a][0] * within(ctrl[a], has(table, a, CONTROL_BOUNDED), limits[0], limits[1])
+    servo.force = gear * constant_force(table, ctrl, a)
     if has(table, a, BIASED):
-        servo.force += gear * table.bias[a][0]
         servo.ke = -table.bias[a][1] * gear * gear
         servo.kd = -table.bias[a][2] * gear * gear
     return servo
@@ -203,6 +217,39 @@ def command_tendon(table: ActuatorTable, ctrl: wp.array[wp.float32], tendons: Te
     tendons.servo_bound[t] = bound
 
 
+@wp.func
+def push_body(
+    table: ActuatorTable,
+    given: Commands,
+    ctrl: wp.array[wp.float32],
+    out: Commands,
+    orders: Orders,
+    body_q: wp.array[wp.transform],
+    axis: int,
+    body: int,
+):
+    """What the caller applies to one body, and the motors on its sites."""
+    force = wp.vec3()
+    torque = wp.vec3()  # about the body's origin
+    X_body = body_q[body]
+    for k in range(table.axis_start[axis], table.axis_start[axis + 1]):
+        a = table.row[k]
+        limits = table.force_range[a]
+        f = within(constant_force(table, ctrl, a), has(table, a, FORCE_BOUNDED), limits[0], limits[1])
+        gear = table.gear[a]
+        X_site = X_body * table.site_transform[table.site[a]]
+        push = f * wp.transform_vector(X_site, wp.vec3(gear[0], gear[1], gear[2]))
+        arm = wp.transform_get_translation(X_site) - wp.transform_get_translation(X_body)
+        force += push
+        torque += wp.cross(arm, push) + f * wp.transform_vector(X_site, wp.vec3(gear[3], gear[4], gear[5]))
+    wrench = wp.spatial_vector(-torque, -force)
+    if orders.body_f == 0:
+        wrench = wp.spatial_vector(force, torque - wp.cross(wp.transform_vector(X_body, table.body_com[body]), force))
+    if given.body_f.shape[0] > 0:
+        wrench += given.body_f[body]
+    out.body_f[body] = wrench
+
+
 @wp.kernel
 def actuate(
     table: ActuatorTable,
@@ -210,6 +257,8 @@ def actuate(
     ctrl: wp.array[wp.float32],
     out: Commands,
     tendons: Tendons,
+    orders: Orders,
+    body_q: wp.array[wp.transform],
     threads: int,
 ):
     """What the caller commands, and every direct actuator."""
@@ -220,6 +269,9 @@ def actuate(
         command(table, given, ctrl, out, dof)
     for t in range(wp.tid(), table.tendon_bounded.shape[0], threads):
         command_tendon(table, ctrl, tendons, out.joint_f.shape[0] + t, t)
+    first_body = out.joint_f.shape[0] + table.tendon_bounded.shape[0]
+    for body in range(wp.tid(), out.body_f.shape[0], threads):
+        push_body(table, given, ctrl, out, orders, body_q, first_body + body, body)
 
 
 @dataclass(frozen=True)
@@ -229,6 +281,7 @@ class Commanded:
     given: Commands
     ctrl: wp.array
     control: newton.Control
+    body_f: wp.array
 
 
 class Actuators:
@@ -239,7 +292,7 @@ class Actuators:
         self._rows = rows
         self._table = table = ActuatorTable()
         table.changes_drives = int(rows.changes_drives)
-        for name in ("axis_start", "row", "traits", "tendon_bounded"):
+        for name in ("axis_start", "row", "traits", "tendon_bounded", "site"):
             setattr(table, name, wp.array(getattr(rows, name), dtype=wp.int32, device=device))
         sizes = {"*": 0, "joint_f": model.joint_dof_count}
         if rows.changes_drives:
@@ -247,6 +300,7 @@ class Actuators:
             table.of_quaternion = wp.array(rows.of_quaternion, dtype=wp.int32, device=device)
             table.drive_bound = wp.array(rows.drive_bound, dtype=wp.float32, device=device)
             sizes = {"*": model.joint_dof_count, "target_q": model.joint_coord_count}
+        sizes["body_f"] = model.body_count if rows.has_sites else 0
         self._out = allocate(Commands, sizes, device)
 
     def attach_model(self, model, joints: Joints, tendons: Tendons) -> None:
@@ -257,6 +311,8 @@ class Actuators:
             table.tendon_range = whole_of(model).mujoco.tendon_actuator_force_range
         table.gain, table.bias, table.gear = source.actuator_gainprm, source.actuator_biasprm, source.actuator_gear
         table.control_range, table.force_range = source.actuator_ctrlrange, source.actuator_forcerange
+        if self._rows.has_sites:
+            table.site_transform, table.body_com = model.shape_transform, model.body_com
         ref = getattr(source, "dof_ref", None)
         table.ref = wp.zeros(0, dtype=wp.float32, device=model.device) if ref is None else ref
         self._given = {name: getattr(joints, name) for name in _DRIVES}
@@ -264,8 +320,9 @@ class Actuators:
             for name in _DRIVES:
                 setattr(joints, name, getattr(self._out, name))
 
-    def commanded(self, model, control) -> Commanded:
-        """Bundle the caller's control, and the one that takes its place; the model's own ``ctrl`` serves where it has none.
+    def commanded(self, model, control, body_f) -> Commanded:
+        """Bundle the caller's control and wrenches, and what takes their place; the model's own ``ctrl`` serves where the
+        control has none.
 
         Raises:
             ValueError: ``control.mujoco.ctrl`` is another model's.
@@ -281,16 +338,19 @@ class Actuators:
         given.target_q, given.target_qd = goal.q, goal.qd
         if control.joint_f is not None:
             given.joint_f = control.joint_f
+        if body_f is not None:
+            given.body_f = body_f
         instead = newton.Control()
         instead.joint_f = self._out.joint_f
         instead.joint_target_q, instead.joint_target_qd = control.joint_target_q, control.joint_target_qd
         if self._rows.changes_drives:
             instead.joint_target_q, instead.joint_target_qd = self._out.target_q, self._out.target_qd
-        return Commanded(given, model.mujoco.ctrl if ctrl is None else ctrl, instead)
+        ctrl = model.mujoco.ctrl if ctrl is None else ctrl
+        return Commanded(given, ctrl, instead, self._out.body_f if self._rows.has_sites else body_f)
 
-    def launch(self, launches, commanded: Commanded) -> None:
-        """Work out the commands of a step."""
-        inputs = [self._table, commanded.given, commanded.ctrl, self._out, self._tendons]
+    def launch(self, launches, commanded: Commanded, orders: Orders, body_q: wp.array) -> None:
+        """Work out the commands of a step, with sites where ``body_q`` puts their bodies."""
+        inputs = [self._table, commanded.given, commanded.ctrl, self._out, self._tendons, orders, body_q]
         launches.items(actuate, len(self._out.joint_f), inputs)
 
 

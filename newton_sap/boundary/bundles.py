@@ -73,7 +73,7 @@ def contact_rows(contacts) -> ContactRows:
     return _fill(ContactRows, contacts, "rigid_contact_")
 
 
-def efforts(model, state, control, options) -> Efforts:
+def efforts(model, body_f, control, options) -> Efforts:
     """Forces the caller applies in this step, and which joint forces count at its start."""
     bundle = Efforts()
     bundle.targets = targets(model, control)
@@ -81,7 +81,7 @@ def efforts(model, state, control, options) -> Efforts:
     bundle.explicit_springs = int(options.spring_integration == "explicit")
     device = str(model.device)
     bundle.joint_f = _empty(wp.float32, 1, device) if control.joint_f is None else control.joint_f
-    bundle.body_f = _empty(wp.spatial_vector, 1, device) if state.body_f is None else state.body_f
+    bundle.body_f = _empty(wp.spatial_vector, 1, device) if body_f is None else body_f
     return bundle
 
 
