@@ -79,7 +79,8 @@ def load_kernels(device) -> None:
 
 def load_kernels_of_attributes(model) -> None:
     """Compile what extended attributes of states and contacts launch, if the model asks for any."""
-    if model.get_requested_state_attributes() or model.get_requested_contact_attributes():
+    asked = {*model.get_requested_state_attributes(), *model.get_requested_contact_attributes()}
+    if asked & {"body_qdd", "body_parent_f", "force"}:
         wp.load_module(observed.observe_contact_forces.module, device=model.device, block_dim=BLOCK_DIM)
 
 

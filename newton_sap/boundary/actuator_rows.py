@@ -107,6 +107,7 @@ class _Rows:
         self.has_sites = bool((acts & (self["trntype"] == _SITE)).any())
         self._first_body = model.joint_dof_count + (len(self._tendons.dofs) if self._tendons else 0)
         self.axis_count = self._first_body + (model.body_count if self.has_sites else 0)
+        self._shape_body = whole_of(model).shape_body.numpy() if self.has_sites else np.zeros(0, int)
         self.site = [self._find_site(a) for a in range(len(source))]
         self.axis = [self._find_axis(a) for a in range(len(source))]
         acts &= np.array(self.axis) != ELSEWHERE
@@ -228,11 +229,12 @@ class _Rows:
 
     def _find_body(self, site: int) -> int:
         """The axis of the body that a site is on."""
-        whole = whole_of(self._model)
-        if not 0 <= site < whole.shape_count:
+        if not 0 <= site < len(self._shape_body):
             return -1
-        body = int(whole.shape_body.numpy()[site])
-        if body < 0 or (self._part is not None and whole.body_label[body] not in self._model.body_label):
+        body = int(self._shape_body[site])
+        if body < 0 or (
+            self._part is not None and whole_of(self._model).body_label[body] not in self._model.body_label
+        ):
             return ELSEWHERE
         return self._first_body + body
 

@@ -14,6 +14,47 @@ TURNED_OVER = wp.constant(wp.float64(1.0e-3))
 """Of ``1 + cos(swing)``; below it the twist is not determined."""
 
 
+SWING = wp.constant(0)
+LOWER_TWIST = wp.constant(1)
+UPPER_TWIST = wp.constant(2)
+LIMITS = wp.constant(3)
+
+
+@wp.struct
+class BallLimit:
+    """One limit of a ball joint."""
+
+    acts: int
+    F: wp.spatial_vectord  # covector of the angle's rate
+    gap: wp.float64  # [rad]
+    sign: wp.float64  # of the rate that opens the gap
+
+
+@wp.func
+def read_limit(table: CouplingTable, joint: int, which: int, u: wp.vec3d, v: wp.vec3d, twist: wp.float64):
+    """A limit where the bodies carry the twist axis as ``u`` and ``v``; one that is NaN acts."""
+    limit = BallLimit()
+    if which == SWING:
+        most = table.swing_limit[joint]
+        limit.acts = int(not (most < 0.0))
+        limit.F = swing_covector(u, v)
+        limit.gap = wp.float64(most) - swing_angle(u, v)
+        limit.sign = wp.float64(-1.0)
+    elif not (wp.float64(1.0) + wp.dot(u, v) <= TURNED_OVER):
+        limit.F = twist_covector(u, v)
+        if which == LOWER_TWIST:
+            least = table.twist_limit_lower[joint]
+            limit.acts = int(not (least <= -NO_LIMIT))
+            limit.gap = twist - wp.float64(least)
+            limit.sign = wp.float64(1.0)
+        else:
+            most = table.twist_limit_upper[joint]
+            limit.acts = int(not (most >= NO_LIMIT))
+            limit.gap = wp.float64(most) - twist
+            limit.sign = wp.float64(-1.0)
+    return limit
+
+
 @wp.func
 def ball_limit_law(
     joints: Joints, step: JointInput, k: int, axis: Axis, gap: wp.float64, sign: wp.float64, dt: wp.float64
@@ -35,33 +76,20 @@ def ball_limit_rows(
     step: JointInput,
     dt: wp.float64,
 ):
-    """The limits that are set; a NaN counts as set."""
+    """The limits that are set."""
     joint = table.joint[c]
     k = table.axis_start[c]
     a, b = joint_anchors(tree, joints, table, m, c)
     axis = wp.normalize(to_vec3d(table.twist_axis[joint]))
     u = wp.quat_rotate(a.rotation, axis)
     v = wp.quat_rotate(b.rotation, axis)
-    most = table.swing_limit[joint]
-    if not (most < 0.0):
-        F = swing_covector(u, v)
-        at = measure_axis(tree, m, pool, problem, row, a, b, F)
-        at.driven = 1  # a drive may move it farther than its free motion shows
-        gap = wp.float64(most) - swing_angle(u, v)
-        law = ball_limit_law(joints, step, k, at, gap, wp.float64(-1.0), dt)
-        row = place_row(tree, m, pool, problem, row, a, b, F, law)
-    if wp.float64(1.0) + wp.dot(u, v) <= TURNED_OVER:
-        return row
     twist = twist_angle(wp.quat_inverse(a.rotation) * b.rotation, axis)
-    F = twist_covector(u, v)
-    at = measure_axis(tree, m, pool, problem, row, a, b, F)
-    at.driven = 1
-    least = table.twist_limit_lower[joint]
-    if not (least <= -NO_LIMIT):
-        law = ball_limit_law(joints, step, k, at, twist - wp.float64(least), wp.float64(1.0), dt)
-        row = place_row(tree, m, pool, problem, row, a, b, F, law)
-    most = table.twist_limit_upper[joint]
-    if not (most >= NO_LIMIT):
-        law = ball_limit_law(joints, step, k, at, wp.float64(most) - twist, wp.float64(-1.0), dt)
-        row = place_row(tree, m, pool, problem, row, a, b, F, law)
+    limits = int(LIMITS)  # no constant: the loop is not to be unrolled
+    for which in range(limits):
+        limit = read_limit(table, joint, which, u, v, twist)
+        if limit.acts == 1:
+            at = measure_axis(tree, m, pool, problem, row, a, b, limit.F)
+            at.driven = 1  # a drive may move it farther than its free motion shows
+            law = ball_limit_law(joints, step, k, at, limit.gap, limit.sign, dt)
+            row = place_row(tree, m, pool, problem, row, a, b, limit.F, law)
     return row

@@ -13,7 +13,7 @@ from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput
 from .ball_limits import ball_limit_rows
 from .clamped_linear import FOUR_PI_SQUARED
 from .coupler_pool import ROWS, Anchor, add_motion, add_term, anchor_of, couple_row, open_row
-from .loop_axes import force_rows, law_rows
+from .loop_axes import axis_rows
 from .tendons import add_length, mark_tendon, tendon_acts, tendon_length, tendon_rows
 
 wp.set_module_options({"enable_backward": False})
@@ -141,79 +141,93 @@ def perpendicular(a: wp.vec3d):
     return wp.normalize(e - wp.dot(a, e) * a)
 
 
+@wp.struct
+class Held:
+    """Directions in which a coupling between bodies holds translations, or rotations."""
+
+    count: int
+    direction: wp.mat33d  # one per row, unit
+    error: wp.vec3d  # along each [m or rad]
+    point: wp.vec3d  # where a translation is held
+
+
 @wp.func
-def hold_translation(
-    tree: Tree,
-    joints: Joints,
-    table: CouplingTable,
-    m: Motion,
-    pool: CouplerPool,
-    problem: Problem,
-    c: int,
-    row: int,
-    a: Anchor,
-    b: Anchor,
-    beta: wp.float64,
-    dt: wp.float64,
-):
-    """Rows across the free linear axes; a full set acts midway between the anchors."""
+def held_translations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: Anchor):
+    """Across the free linear axes; a full set acts midway between the anchors."""
     free = table.linear_axes[c]
-    d = b.position - a.position
-    held = wp.transpose(wp.quat_to_matrix(a.rotation))  # a direction per row
-    point = b.position
+    held = Held()
+    held.count = 3 - free
+    directions = wp.transpose(wp.quat_to_matrix(a.rotation))
+    held.point = b.position
     if free == 0:
-        point = common_point(a, b)
+        held.point = common_point(a, b)
     if free >= 1:
         axis = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[table.axis_start[c]])))
-        held[0] = perpendicular(axis)
-        held[1] = wp.cross(axis, held[0])
+        directions[0] = perpendicular(axis)
+        directions[1] = wp.cross(axis, directions[0])
         if free == 2:
             second = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[table.axis_start[c] + 1])))
-            held[0] = wp.normalize(wp.cross(axis, second))
-    for i in range(3 - free):
-        F = motion(wp.cross(point, held[i]), held[i])
-        row = bilateral(tree, m, pool, problem, row, a.link, b.link, F, point, wp.dot(held[i], d), beta, dt)
-    return row
+            directions[0] = wp.normalize(wp.cross(axis, second))
+    held.direction = directions
+    held.error = directions * (b.position - a.position)
+    return held
 
 
 @wp.func
-def hold_rotation(
-    tree: Tree,
-    joints: Joints,
-    table: CouplingTable,
-    m: Motion,
-    pool: CouplerPool,
-    problem: Problem,
-    c: int,
-    row: int,
-    a: Anchor,
-    b: Anchor,
-    beta: wp.float64,
-    dt: wp.float64,
-):
-    """Rows across the free angular axes."""
+def held_rotations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: Anchor):
+    """Across the free angular axes."""
     free = table.angular_axes[c]
     start = table.axis_start[c] + table.linear_axes[c]
-    none = wp.vec3d()
-    held = wp.identity(n=3, dtype=wp.float64)  # a direction per row
-    error = wp.vec3d()
+    held = Held()
+    held.count = 3 - free
+    directions = wp.identity(n=3, dtype=wp.float64)
     if free == 0:
-        error = wp.quat_rotate(a.rotation, rotation_vector(wp.quat_inverse(a.rotation) * b.rotation))
+        held.error = wp.quat_rotate(a.rotation, rotation_vector(wp.quat_inverse(a.rotation) * b.rotation))
     if free == 1:
         local = wp.normalize(to_vec3d(joints.axis[start]))
         axis = wp.quat_rotate(a.rotation, local)
-        swing = wp.cross(axis, wp.quat_rotate(b.rotation, local))
-        held[0] = perpendicular(axis)
-        held[1] = wp.cross(axis, held[0])
-        error = held * swing
+        directions[0] = perpendicular(axis)
+        directions[1] = wp.cross(axis, directions[0])
+        held.error = directions * wp.cross(axis, wp.quat_rotate(b.rotation, local))
     if free == 2:
         first = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[start])))
         second = wp.quat_rotate(b.rotation, wp.normalize(to_vec3d(joints.axis[start + 1])))
-        held[0] = wp.cross(second, first)
-        error[0] = wp.dot(first, second)
-    for i in range(3 - free):
-        F = motion(held[i], none)
-        row = bilateral(tree, m, pool, problem, row, a.link, b.link, F, none, error[i], beta, dt)
+        directions[0] = wp.cross(second, first)
+        held.error = wp.vec3d(wp.dot(first, second), wp.float64(0.0), wp.float64(0.0))
+    held.direction = directions
+    return held
+
+
+@wp.func
+def hold_bodies(
+    tree: Tree,
+    joints: Joints,
+    table: CouplingTable,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    c: int,
+    row: int,
+    a: Anchor,
+    b: Anchor,
+    beta: wp.float64,
+    dt: wp.float64,
+):
+    """Rows across all axes that are not free."""
+    shifts = held_translations(joints, table, c, a, b)
+    turns = held_rotations(joints, table, c, a, b)
+    for i in range(shifts.count + turns.count):
+        point = wp.vec3d()
+        F = wp.spatial_vectord()
+        error = wp.float64(0.0)
+        if i < shifts.count:
+            point = shifts.point
+            F = motion(wp.cross(point, shifts.direction[i]), shifts.direction[i])
+            error = shifts.error[i]
+        else:
+            F = motion(turns.direction[i - shifts.count], point)
+            error = turns.error[i - shifts.count]
+        row = bilateral(tree, m, pool, problem, row, a.link, b.link, F, point, error, beta, dt)
     return row
 
 
@@ -341,10 +355,9 @@ def build_coupling(
     if is_enabled(table, c):
         if kind == COORDINATES or kind == TENDON_LENGTHS:
             row = coordinate_rows(tree, joints, table, m, pool, problem, c, row, step.joint_q, beta, dt)
-        elif kind == LOOP_LAWS:
-            row = law_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
-        elif kind == LOOP_FORCES:
-            row = force_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
+        elif kind == LOOP_LAWS or kind == LOOP_FORCES:
+            forces = int(kind == LOOP_FORCES)
+            row = axis_rows(tree, joints, table, m, pool, problem, c, row, forces, step, dt)
         elif kind == BALL_LIMITS:
             row = ball_limit_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
         elif kind == TENDON:
@@ -360,8 +373,7 @@ def build_coupling(
             if kind == DISTANCE_RANGE:
                 row = distance_rows(tree, joints, table, m, pool, problem, c, row, a, b, beta, dt)
             else:
-                row = hold_translation(tree, joints, table, m, pool, problem, c, row, a, b, beta, dt)
-                row = hold_rotation(tree, joints, table, m, pool, problem, c, row, a, b, beta, dt)
+                row = hold_bodies(tree, joints, table, m, pool, problem, c, row, a, b, beta, dt)
     for rest in range(row, ROWS * c + ROWS):
         pool.support[rest] = 0
 

@@ -45,12 +45,11 @@ UPPER = wp.constant(2)
 FASTEST = wp.constant(3)  # velocity limits
 SLOWEST = wp.constant(4)
 FRICTION = wp.constant(5)
-AXIS_LAWS = wp.constant(6)
-# The forces of one.
-EFFORT = wp.constant(0)
-PASSIVE = wp.constant(1)
-ARMATURE = wp.constant(2)
-AXIS_FORCES = wp.constant(3)
+AXIS_LAWS = wp.constant(6)  # so many for a coupling; what follows is forces, for another
+EFFORT = wp.constant(6)
+PASSIVE = wp.constant(7)
+ARMATURE = wp.constant(8)
+ALL_LAWS = wp.constant(9)
 
 
 @wp.struct
@@ -219,68 +218,6 @@ def has_laws(joints: Joints, k: int):
 
 
 @wp.func
-def law_of_axis(
-    joints: Joints,
-    step: JointInput,
-    joint: int,
-    i: int,
-    which: int,
-    axis: Axis,
-    q: wp.float64,
-    turned: wp.quatd,
-    dt: wp.float64,
-):
-    """Limits, drive and dry friction of one free axis, one of them."""
-    law = RowLaw()
-    scalar = joints.type[joint] != BALL
-    if which == DRIVE and not (scalar and step.options.explicit_drives == 1):
-        law = drive_law(step.options, axis, loop_drive(joints, step, joint, i, q, turned), dt)
-    elif which == LOWER and scalar:
-        law = lower_limit_law(joints, step.options, axis, q, dt)
-    elif which == UPPER and scalar:
-        law = upper_limit_law(joints, step.options, axis, q, dt)
-    elif which == FASTEST or which == SLOWEST:
-        law = velocity_limit_law(joints, step.options, axis, wp.float64(1 - 2 * (which - FASTEST)))
-    elif which == FRICTION:
-        law = friction_law(step.options, axis, joints.friction[axis.newton_dof], dt)
-    return law
-
-
-@wp.func
-def law_rows(
-    tree: Tree,
-    joints: Joints,
-    table: CouplingTable,
-    m: Motion,
-    pool: CouplerPool,
-    problem: Problem,
-    c: int,
-    row: int,
-    step: JointInput,
-    dt: wp.float64,
-):
-    """Limits, drive and dry friction of one free axis."""
-    joint = table.joint[c]
-    i = table.axis[c]
-    k = table.axis_start[c] + i
-    if not has_laws(joints, k):
-        return row
-    a, b = joint_anchors(tree, joints, table, m, c)
-    at = loop_axis(joints, table, c, a, b, step.joint_q)
-    axis = measure_axis(tree, m, pool, problem, row, a, b, at.F)
-    if at.valid == 0 or axis.w <= wp.float64(0.0):
-        return row
-    axis.newton_dof = k
-    axis.driven = 1  # what moves a loop is not seen on its own free motion
-    turned = wp.quat_inverse(a.rotation) * b.rotation
-    laws = int(AXIS_LAWS)  # no constant: the loop is not to be unrolled
-    for which in range(laws):
-        law = law_of_axis(joints, step, joint, i, which, axis, at.q, turned, dt)
-        row = place_row(tree, m, pool, problem, row, a, b, at.F, law)
-    return row
-
-
-@wp.func
 def given_effort(joints: Joints, step: JointInput, joint: int, i: int, axis: Axis, q: wp.float64, turned: wp.quatd):
     """Forces along an axis that are taken at the start of the step: ``joint_f``, explicit drives and springs."""
     k = axis.newton_dof
@@ -332,14 +269,17 @@ def rate_of_rate(
         bias = m.bias[b.link]
     if a.link >= 0:
         bias = bias - m.bias[a.link]
-    after = loop_axis(joints, table, c, moved(m, a, SHORT_TIME), moved(m, b, SHORT_TIME), joint_q)
-    before = loop_axis(joints, table, c, moved(m, a, -SHORT_TIME), moved(m, b, -SHORT_TIME), joint_q)
-    change = wp.dot(after.F - before.F, relative_velocity(m, a, b))
-    return wp.dot(F, bias) + change / (wp.float64(2.0) * SHORT_TIME)
+    change = wp.spatial_vectord()
+    times = int(2)  # no constant: the loop is not to be unrolled
+    for side in range(times):
+        sign = wp.float64(1 - 2 * side)
+        there = loop_axis(joints, table, c, moved(m, a, sign * SHORT_TIME), moved(m, b, sign * SHORT_TIME), joint_q)
+        change = change + sign * there.F
+    return wp.dot(F, bias) + wp.dot(change, relative_velocity(m, a, b)) / (wp.float64(2.0) * SHORT_TIME)
 
 
 @wp.func
-def force_of_axis(
+def law_of_axis(
     joints: Joints,
     step: JointInput,
     joint: int,
@@ -350,10 +290,21 @@ def force_of_axis(
     turned: wp.quatd,
     dt: wp.float64,
 ):
-    """Given effort or spring and damper of one free axis."""
+    """One of the laws of a free axis, but for its armature."""
     k = axis.newton_dof
     law = RowLaw()
-    if which == EFFORT:
+    scalar = joints.type[joint] != BALL
+    if which == DRIVE and not (scalar and step.options.explicit_drives == 1):
+        law = drive_law(step.options, axis, loop_drive(joints, step, joint, i, q, turned), dt)
+    elif which == LOWER and scalar:
+        law = lower_limit_law(joints, step.options, axis, q, dt)
+    elif which == UPPER and scalar:
+        law = upper_limit_law(joints, step.options, axis, q, dt)
+    elif which == FASTEST or which == SLOWEST:
+        law = velocity_limit_law(joints, step.options, axis, wp.float64(1 - 2 * (which - FASTEST)))
+    elif which == FRICTION:
+        law = friction_law(step.options, axis, joints.friction[k], dt)
+    elif which == EFFORT:
         law = effort_law(given_effort(joints, step, joint, i, axis, q, turned), axis, dt)
     elif which == PASSIVE:
         stretch = error_of(joints, joint, i, q, turned, joints.rest_q)
@@ -362,7 +313,7 @@ def force_of_axis(
 
 
 @wp.func
-def force_rows(
+def axis_rows(
     tree: Tree,
     joints: Joints,
     table: CouplingTable,
@@ -371,14 +322,22 @@ def force_rows(
     problem: Problem,
     c: int,
     row: int,
+    forces: int,
     step: JointInput,
     dt: wp.float64,
 ):
-    """Spring, damper, armature and given efforts of one free axis; in a tree they are part of the free motion."""
+    """Limits, drive and dry friction of one free axis; or what in a tree is part of the free motion: its forces."""
     joint = table.joint[c]
     i = table.axis[c]
     k = table.axis_start[c] + i
-    if not has_forces(joints, step, k):
+    first = int(0)
+    last = int(AXIS_LAWS)
+    if forces == 1:
+        first = AXIS_LAWS
+        last = ALL_LAWS
+        if not has_forces(joints, step, k):
+            return row
+    elif not has_laws(joints, k):
         return row
     a, b = joint_anchors(tree, joints, table, m, c)
     at = loop_axis(joints, table, c, a, b, step.joint_q)
@@ -386,10 +345,10 @@ def force_rows(
     if at.valid == 0 or axis.w <= wp.float64(0.0):
         return row
     axis.newton_dof = k
+    axis.driven = 1  # what moves a loop is not seen on its own free motion
     turned = wp.quat_inverse(a.rotation) * b.rotation
-    laws = int(AXIS_FORCES)  # no constant: the loop is not to be unrolled
-    for which in range(laws):
-        law = force_of_axis(joints, step, joint, i, which, axis, at.q, turned, dt)
+    for which in range(first, last):
+        law = law_of_axis(joints, step, joint, i, which, axis, at.q, turned, dt)
         if which == ARMATURE and joints.armature[k] > 0.0:
             # The armature keeps the axis's own rate; what the turning of the axes makes of it comes from outside.
             keeps = axis.v0 - dt * rate_of_rate(joints, table, c, m, a, b, at.F, step.joint_q)
