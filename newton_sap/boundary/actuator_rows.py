@@ -75,7 +75,7 @@ def read_actuators(model) -> ActuatorRows | None:
         row=np.array(direct, dtype=np.int32),
         traits=rows.traits(),
         tendon_bounded=rows.tendon_bounded(),
-        site=rows.site,
+        site=rows.site if rows.has_sites else [],
         has_sites=rows.has_sites,
         drive_bound=drive_bound,
         coord=rows.coord,

@@ -41,7 +41,7 @@ class ActuatorTable:
     site_transform: wp.array[wp.transform]  # by shape, on its body
     body_com: wp.array[wp.vec3]
     row: wp.array[wp.int32]  # row in MuJoCo's table, and in ctrl
-    traits: wp.array[wp.int32]  # by row: which of BIASED, CONTROL_BOUNDED and FORCE_BOUNDED it is
+    traits: wp.array[wp.uint8]  # by row: which of BIASED, CONTROL_BOUNDED and FORCE_BOUNDED it is
     tendon_bounded: wp.array[wp.int32]  # (T,) 1 where tendon_range counts
     tendon_range: wp.array[wp.vec2]  # (T,) what all actuators of a tendon may exert before their gears [N]
     # Of length zero where all are motors:
@@ -74,7 +74,7 @@ class Commands:
 @wp.func
 def has(table: ActuatorTable, a: int, trait: int):
     """Whether an actuator is biased or bounded."""
-    return (table.traits[a] & trait) != 0
+    return (int(table.traits[a]) & trait) != 0
 
 
 @wp.func
@@ -292,8 +292,9 @@ class Actuators:
         self._rows = rows
         self._table = table = ActuatorTable()
         table.changes_drives = int(rows.changes_drives)
-        for name in ("axis_start", "row", "traits", "tendon_bounded", "site"):
+        for name in ("axis_start", "row", "tendon_bounded", "site"):
             setattr(table, name, wp.array(getattr(rows, name), dtype=wp.int32, device=device))
+        table.traits = wp.array(rows.traits, dtype=wp.uint8, device=device)
         sizes = {"*": 0, "joint_f": model.joint_dof_count}
         if rows.changes_drives:
             table.coord = wp.array(rows.coord, dtype=wp.int32, device=device)
