@@ -22,6 +22,8 @@ wp.set_module_options({"enable_backward": False})
 ROW_STRIDE = wp.constant(ROWS_PER_DOF)
 RIGID_FREQUENCY = wp.constant(wp.float64(1000.0))
 """Stiffest contact of unset materials under Hunt & Crossley's law, as sqrt(k w) [rad/s]; ``docs/contact_laws.md``."""
+LEVERAGE = wp.constant(wp.float64(10.0))
+"""Effective mass of a contact of unset materials, at most, in masses of the trees that touch."""
 UNTOUCHED = wp.constant(-1)
 NEVER = wp.constant(wp.float64(1.0e30))
 """A separation velocity [m/s], or missing force [N], that keeps a contact open."""
@@ -171,6 +173,15 @@ def body_weight(tree: Tree, bodies: Bodies, m: Motion, link: int, point: wp.vec3
 
 
 @wp.func
+def tree_mass(tree: Tree, m: Motion, link: int):
+    """Mass [kg] of all that hangs together with a link; free motion has added it up."""
+    mass = wp.float64(0.0)
+    if link >= 0:
+        mass = m.mass[tree.tree_link_start[tree.link_tree[link]]]
+    return mass
+
+
+@wp.func
 def effective_weight(
     tree: Tree,
     bodies: Bodies,
@@ -181,13 +192,20 @@ def effective_weight(
     slot: int,
     base: int,
 ):
-    """Effective inverse mass of a contact by the chosen rule."""
+    """Effective inverse mass of a contact by the chosen rule; bounded where the stiffness follows from it alone.
+
+    A point close to all axes seems to have any mass behind it, and a contact as stiff as that would throw its bodies.
+    """
     w = delassus_weight(problem, pool, slot, base)
     if options.body_inertia_weight == 1:
         w = body_weight(tree, bodies, m, pool.link_a[slot], pool.point_a[slot])
         w += body_weight(tree, bodies, m, pool.link_b[slot], pool.point_b[slot])
     if w <= wp.float64(0.0):
         w = wp.float64(1.0)
+    if pool.stiffness[slot] == RIGID:
+        heaviest = LEVERAGE * (tree_mass(tree, m, pool.link_a[slot]) + tree_mass(tree, m, pool.link_b[slot]))
+        if w * heaviest < wp.float64(1.0) and heaviest > wp.float64(0.0):
+            w = wp.float64(1.0) / heaviest
     return w
 
 

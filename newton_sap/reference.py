@@ -77,6 +77,8 @@ UNSET_KE, UNSET_KD = 2500.0, 100.0
 """Stiffness [N/m] and damping [N s/m] of a Newton shape that nobody gave any."""
 RIGID = 1.0e30
 """Stiffness [N/m] beyond what any step resolves."""
+LEVERAGE = 10.0
+"""Effective mass of a contact of unset materials, at most, in masses of the trees that touch."""
 RIGID_FREQUENCY = 1000.0
 """Stiffest Hunt & Crossley contact of unset materials, as sqrt(k w) [rad/s]."""
 
@@ -318,6 +320,10 @@ class ReferenceSolver(Multibody):
                 w = sum(_body_weight(m, kin, b, x) for b, x in zip(bodies, surface, strict=True))
             if not J.any() or w <= 0.0 or k <= 0.0:  # nothing that could move, or nothing that could push
                 continue
+            if k == RIGID:  # a point close to all axes seems to have any mass behind it
+                moved = [b for b in bodies if b >= 0 and m.unknown[kin.path[b]].any()]
+                heaviest = LEVERAGE * sum(m.mass_of_tree(b) for b in moved)
+                w = max(w, 1.0 / heaviest) if heaviest > 0.0 else w
             tau = self._dissipation(tau, phi0)
             beta = options.near_rigid_joint if k == RIGID else options.near_rigid_contact
             R_n = regularization(beta, w, k, tau, dt)

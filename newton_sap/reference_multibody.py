@@ -206,6 +206,11 @@ class Snapshot:
         """Slice of a joint's coordinates."""
         return slice(self.q_start[j], self.q_start[j + 1])
 
+    def mass_of_tree(self, body):
+        """Mass of all bodies that hang together with one [kg]."""
+        joint = np.flatnonzero((self.child == body) & ~self.loop)[0]
+        return self.mass[self.child[self.root == self.root[joint]]].sum()
+
     def scalar_axes(self):
         """``(dof, coordinate)`` of every axis whose rate is the derivative of one stored coordinate."""
         for j, kind in enumerate(self.type):

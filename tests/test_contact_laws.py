@@ -296,3 +296,34 @@ def test_every_step_converges(law, stiffness, dt):
             lost = G * (math.sin(0.2) * mass.q[0] - math.cos(0.2) * (mass.q[2] - 0.3 * dt))
             assert 0.5 * float(mass.v @ mass.v) - lost <= energy * (1.0 + 1e-5)
         assert mass.solver.report().iterations_max.max() < 30
+
+
+def concentric_spheres():
+    """Three spheres at one point, each on a hinge of the one before; the first and the last overlap and may collide."""
+    builder = newton.ModelBuilder()
+    joints, above = [], -1
+    for _ in range(3):
+        link = builder.add_link()
+        builder.add_shape_sphere(link, radius=0.1)
+        joints.append(builder.add_joint_revolute(above, link, axis=(0.0, 0.0, 1.0)))
+        above = link
+    builder.add_articulation(joints)
+    return builder.finalize()
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_default_materials_do_not_throw_what_touches_at_its_axis(law):
+    """No mass is behind a contact there but what the bodies have: without that bound they reach 1e6 rad/s."""
+    model = concentric_spheres()
+    solver, state, control = SolverSAP(model, contact_model=law), model.state(), model.control()
+    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
+    control.joint_f.assign([0.07, 0.13, 0.2])
+    pipeline = newton.CollisionPipeline(model)
+    contacts, fastest = pipeline.contacts(), 0.0
+    for _ in range(60):
+        pipeline.collide(state, contacts)
+        assert contacts.rigid_contact_count.numpy()[0] == 1
+        solver.step(state, state, control, contacts, 0.005)
+        fastest = max(fastest, np.abs(state.joint_qd.numpy()).max())
+    assert 1.0 < fastest < 50.0
+    assert solver.report().healthy
