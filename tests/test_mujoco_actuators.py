@@ -6,6 +6,7 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
+from mjcf import finish, placed
 from newton.solvers import SolverMuJoCo
 from newton.solvers.experimental.coupled import SolverCoupledProxy
 
@@ -34,20 +35,7 @@ EVERY_KIND = """
 
 def load(actuators, worlds=1, gravity=0.0, rail=""):
     """The mechanism in so many worlds; the rail is the fourth dof of seven."""
-    world = newton.ModelBuilder()
-    SolverMuJoCo.register_custom_attributes(world)
-    world.add_mjcf(MECHANISM.format(actuators=actuators, gravity=gravity, rail=rail))
-    builder = newton.ModelBuilder()
-    SolverMuJoCo.register_custom_attributes(builder)
-    builder.replicate(world, worlds)
-    return builder.finalize()
-
-
-def placed(model):
-    """The model's initial state."""
-    state = model.state()
-    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
-    return state
+    return finish(MECHANISM.format(actuators=actuators, gravity=gravity, rail=rail), worlds, gravity)
 
 
 def rail_speed(actuator, ctrl, dt=0.01, **how):
@@ -217,13 +205,7 @@ DRONE = """<mujoco><worldbody>
 
 def drones(worlds=1):
     """Bodies with thrusters, without gravity."""
-    world = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
-    SolverMuJoCo.register_custom_attributes(world)
-    world.add_mjcf(DRONE)
-    builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
-    SolverMuJoCo.register_custom_attributes(builder)
-    builder.replicate(world, worlds)
-    return builder.finalize()
+    return finish(DRONE, worlds)
 
 
 def test_thrusters_move_like_mujoco():

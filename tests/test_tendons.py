@@ -4,6 +4,7 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
+from mjcf import finish, placed
 from newton.solvers import SolverMuJoCo
 from newton.solvers.experimental.coupled import SolverCoupledProxy
 
@@ -36,27 +37,9 @@ ARM = """<mujoco><compiler angle="radian"/><worldbody>
 </tendon><actuator>{actuator}</actuator></mujoco>"""
 
 
-def finish(mjcf, worlds=1, gravity=0.0):
-    """A model of one MJCF text in so many worlds."""
-    world = newton.ModelBuilder(gravity=(0.0, 0.0, gravity))
-    SolverMuJoCo.register_custom_attributes(world)
-    world.add_mjcf(mjcf)
-    builder = newton.ModelBuilder(gravity=(0.0, 0.0, gravity))
-    SolverMuJoCo.register_custom_attributes(builder)
-    builder.replicate(world, worlds)
-    return builder.finalize()
-
-
 def sliders(tendon, actuator="", joint="", **how):
     """Two masses on rails."""
     return finish(SLIDERS.format(tendon=tendon, actuator=actuator, joint=joint), **how)
-
-
-def placed(model):
-    """The model's initial state."""
-    state = model.state()
-    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
-    return state
 
 
 def step(model, q=None, qd=None, ctrl=None, force=None, steps=1, dt=DT, **options):

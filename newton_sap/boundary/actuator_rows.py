@@ -9,8 +9,8 @@ import numpy as np
 import warp as wp
 
 from .parts import ELSEWHERE, dofs_of_part, whole_of
-from .tendons import read_tendons, tendon_name
-from .topology import DRIVING, joint_dofs, joint_name
+from .tendons import range_counts, read_tendons, tendon_name
+from .topology import DRIVING, dof_coordinates, joint_name
 
 _Mujoco = newton.solvers.SolverMuJoCo
 _DIRECT = int(_Mujoco.CtrlSource.CTRL_DIRECT)
@@ -19,9 +19,6 @@ _TENDON = int(_Mujoco.TrnType.TENDON)
 _SITE = int(_Mujoco.TrnType.SITE)
 _AFFINE = 1
 """MuJoCo's type of a bias that is linear in coordinate and velocity; 0 is no bias, a constant gain, no dynamics."""
-_AUTO = 2
-"""MuJoCo's answer to whether a range counts: where one is given."""
-
 _LOPSIDED = "is a servo with another force upwards than downwards (forcerange)"
 
 UNBOUNDED = wp.constant(1.0e30)
@@ -45,11 +42,14 @@ class ActuatorRows:
     traits: np.ndarray
     tendon_bounded: np.ndarray
     site: list[int]
-    has_sites: bool
-    """Whether some act on sites."""
     drive_bound: np.ndarray
     coord: np.ndarray
     of_quaternion: np.ndarray
+
+    @property
+    def has_sites(self) -> bool:
+        """Whether some act on sites."""
+        return bool(self.site)
 
 
 def read_actuators(model) -> ActuatorRows | None:
@@ -76,20 +76,10 @@ def read_actuators(model) -> ActuatorRows | None:
         traits=rows.traits(),
         tendon_bounded=rows.tendon_bounded(),
         site=rows.site if rows.has_sites else [],
-        has_sites=rows.has_sites,
         drive_bound=drive_bound,
         coord=rows.coord,
         of_quaternion=~np.isin(np.arange(model.joint_coord_count), rows.coord),
     )
-
-
-def _coordinates(model) -> np.ndarray:
-    """Each dof's coordinate, -1 where it is a quaternion's."""
-    coord = np.full(model.joint_dof_count, -1)
-    for dofs in joint_dofs(model, range(model.joint_count)):
-        for dof, coordinate in dofs:
-            coord[dof] = coordinate
-    return coord
 
 
 class _Rows:
@@ -101,7 +91,7 @@ class _Rows:
         self._joint = np.repeat(np.arange(model.joint_count), np.diff(model.joint_qd_start.numpy()))
         self._part, self._tendons = dofs_of_part(model), read_tendons(model)
         self._labelled = self._label_dofs()
-        self.coord = _coordinates(model)
+        self.coord = dof_coordinates(model)
         source = table.ctrl_source.numpy()
         acts = self["gear"].any(axis=1)  # a gear of zero takes an actuator out
         self.has_sites = bool((acts & (self["trntype"] == _SITE)).any())
@@ -121,8 +111,7 @@ class _Rows:
 
     def bounded(self, what: str) -> np.ndarray:
         """Whether the range of each actuator's ``ctrl`` or ``force`` counts."""
-        said = self[f"{what}limited"]
-        return np.where(said == _AUTO, self[f"has_{what}range"] != 0, said == 1)
+        return range_counts(self[f"{what}limited"], self[f"has_{what}range"] != 0)
 
     def traits(self) -> np.ndarray:
         """What each actuator is, as a sum of constants of this module."""
@@ -168,8 +157,8 @@ class _Rows:
         if self._tendons is None:
             return np.zeros(0, dtype=bool)
         table = whole_of(self._model).mujoco
-        said, bounds = table.tendon_actuator_force_limited.numpy(), table.tendon_actuator_force_range.numpy()
-        return np.where(said == _AUTO, bounds[:, 0] < bounds[:, 1], said == 1)
+        bounds = table.tendon_actuator_force_range.numpy()
+        return range_counts(table.tendon_actuator_force_limited.numpy(), bounds[:, 0] < bounds[:, 1])
 
     def drive_bounds(self) -> np.ndarray:
         """(D,) what the force ranges of position and velocity actuators leave to the model's drives [N or N m]."""
@@ -224,8 +213,7 @@ class _Rows:
         whole, shape = whole_of(self._model), int(self["trnid"][a, 0])
         if self["trntype"][a] != _SITE or shape >= 0:
             return shape
-        worlds, wanted = whole.shape_world.numpy(), (self._table.actuator_target_label[a], self["world"][a])
-        return next((s for s, label in enumerate(whole.shape_label) if (label, worlds[s]) == wanted), -1)
+        return self._find_target(a, whole.shape_label, whole.shape_world)
 
     def _find_body(self, site: int) -> int:
         """The axis of the body that a site is on."""
@@ -244,12 +232,15 @@ class _Rows:
             return -1
         t, table = int(self["trnid"][a, 0]), whole_of(self._model).mujoco
         if t < 0:
-            named = zip(table.tendon_label, table.tendon_world.numpy(), strict=True)
-            wanted = (table.actuator_target_label[a], self["world"][a])
-            t = next((t for t, name in enumerate(named) if name == wanted), -1)
+            t = self._find_target(a, table.tendon_label, table.tendon_world)
         if t < 0 or self._tendons.spatial[t]:
             return -1
         return len(self.coord) + t if self._tendons.dofs[t] else ELSEWHERE
+
+    def _find_target(self, a: int, labels: list[str], worlds: wp.array) -> int:
+        """The first of some labels that names what an actuator acts on, in its own world; -1 if none does."""
+        wanted = (self._table.actuator_target_label[a], self["world"][a])
+        return next((i for i, named in enumerate(zip(labels, worlds.numpy(), strict=True)) if named == wanted), -1)
 
     def _label_dofs(self) -> dict[tuple[str, int], int]:
         """The first dof of each label and world: importers of USD may know an axis by its label only."""

@@ -21,6 +21,7 @@ from .actuator_rows import BIASED, CONTROL_BOUNDED, FORCE_BOUNDED, UNBOUNDED, Ac
 from .bundles import targets
 from .convention import Orders
 from .parts import whole_of
+from .tendons import reference_coordinates
 from .validation import require_arrays
 
 wp.set_module_options({"enable_backward": False})
@@ -200,8 +201,9 @@ def command_tendon(table: ActuatorTable, ctrl: wp.array[wp.float32], tendons: Te
         a = table.row[k]
         one = read_servo(table, ctrl, a)
         if is_motor(one):
-            effort += motor_force(table, a, one)
-            force += motor_force(table, a, one) / table.gear[a][0]
+            exerted = motor_force(table, a, one)
+            effort += exerted
+            force += exerted / table.gear[a][0]
         else:
             servo = one
             bound = servo_bound(table, a, bound)
@@ -314,8 +316,7 @@ class Actuators:
         table.control_range, table.force_range = source.actuator_ctrlrange, source.actuator_forcerange
         if self._rows.has_sites:
             table.site_transform, table.body_com = model.shape_transform, model.body_com
-        ref = getattr(source, "dof_ref", None)
-        table.ref = wp.zeros(0, dtype=wp.float32, device=model.device) if ref is None else ref
+        table.ref = reference_coordinates(model)
         self._given = {name: getattr(joints, name) for name in _DRIVES}
         if self._rows.changes_drives:
             for name in _DRIVES:

@@ -9,7 +9,7 @@ import warp as wp
 
 from ..workspace import Tendons, allocate
 from .parts import ELSEWHERE, dofs_of_part, whole_of
-from .topology import joint_dofs, joint_name
+from .topology import dof_coordinates, joint_name
 
 _SPATIAL = 1
 _AUTO = 2
@@ -33,7 +33,7 @@ class TendonRows:
     dofs: list[list[int]]
     """Newton dofs of each tendon's terms, none for a tendon of another solver and for one that only measures a path."""
     limited: np.ndarray
-    """(T,) 1 for each range that counts."""
+    """(T,) whether each range counts."""
     spatial: np.ndarray
     """(T,) whether each runs along a path instead of summing coordinates."""
 
@@ -53,7 +53,8 @@ def read_tendons(model) -> TendonRows | None:
     table = _table(model)
     if getattr(table, "tendon_stiffness", None) is None or not len(table.tendon_stiffness):
         return None
-    limited = _limited(table)
+    bounds = table.tendon_range.numpy()
+    limited = range_counts(table.tendon_limited.numpy(), bounds[:, 0] < bounds[:, 1])
     _require_finite(table)
     spatial = table.tendon_type.numpy() == _SPATIAL
     _refuse_spatial(table, limited, spatial)
@@ -62,7 +63,18 @@ def read_tendons(model) -> TendonRows | None:
 
 def tendon_name(model, t: int) -> str:
     """Name a tendon in messages."""
-    return f"tendon {t} ({_table(model).tendon_label[t]!r})"
+    return _name(_table(model), t)
+
+
+def range_counts(said: np.ndarray, given: np.ndarray) -> np.ndarray:
+    """Whether each range counts, by what MuJoCo's column ``..limited`` says and by whether one is given."""
+    return np.where(said == _AUTO, given, said == 1)
+
+
+def reference_coordinates(model) -> wp.array:
+    """(D,) MuJoCo's coordinate minus Newton's, read live; empty if not registered."""
+    ref = getattr(model.mujoco, "dof_ref", None)
+    return wp.zeros(0, dtype=wp.float32, device=model.device) if ref is None else ref
 
 
 def make_tendons(model, rows: TendonRows, topology, device) -> tuple[Tendons, dict[int, int]]:
@@ -96,8 +108,7 @@ def attach_tendons(tendons: Tendons, model) -> None:
     table = _table(model)
     for name, column in _LIVE.items():
         setattr(tendons, name, getattr(table, f"tendon_{column}", None))
-    ref = getattr(model.mujoco, "dof_ref", None)
-    tendons.ref = wp.zeros(0, dtype=wp.float32, device=model.device) if ref is None else ref
+    tendons.ref = reference_coordinates(model)
 
 
 def _table(model):
@@ -105,9 +116,8 @@ def _table(model):
     return getattr(whole_of(model), "mujoco", None)
 
 
-def _limited(table) -> np.ndarray:
-    said, bounds = table.tendon_limited.numpy(), table.tendon_range.numpy()
-    return np.where(said == _AUTO, bounds[:, 0] < bounds[:, 1], said == 1).astype(np.int32)
+def _name(table, t: int) -> str:
+    return f"tendon {t} ({table.tendon_label[t]!r})"
 
 
 def _require_finite(table) -> None:
@@ -122,14 +132,14 @@ def _require_finite(table) -> None:
         if bad.any():
             t = int(np.argmax(bad))
             raise ValueError(
-                f"tendon_{name} of tendon {t} ({table.tendon_label[t]!r}) is {values[t]}; it must be finite"
+                f"tendon_{name} of {_name(table, t)} is {values[t]}; it must be finite"
                 f"{' and not negative' if values.ndim == 1 else ''}: correct it in the file or in model.mujoco"
             )
 
 
 def _refuse_spatial(table, limited, spatial) -> None:
     """Refuse tendons along paths unless they exert nothing and merely measure a length."""
-    acts = limited != 0
+    acts = limited.copy()
     for name in ("stiffness", "damping", "frictionloss", "armature"):
         acts |= getattr(table, f"tendon_{name}").numpy() != 0.0
     acts &= spatial
@@ -146,7 +156,7 @@ def _term_dofs(model, table) -> list[list[int]]:
     whole, part = whole_of(model), dofs_of_part(model)
     first_dof = whole.joint_qd_start.numpy()
     joints = table.tendon_joint.numpy() if hasattr(table, "tendon_joint") else np.zeros(0, int)
-    coordinates = {dof: coord for dofs in joint_dofs(model, range(model.joint_count)) for dof, coord in dofs}
+    coordinates = dof_coordinates(model)
     start, count = table.tendon_joint_adr.numpy(), table.tendon_joint_num.numpy()
     out = []
     for t in range(len(start)):

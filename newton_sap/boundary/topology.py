@@ -362,6 +362,15 @@ def joint_dofs(model, joints: list[int]) -> list[list[tuple[int, int]]]:
     return dofs
 
 
+def dof_coordinates(model) -> np.ndarray:
+    """(D,) each Newton dof's coordinate, -1 where it is a quaternion's."""
+    coord = np.full(model.joint_dof_count, -1)
+    for dofs in joint_dofs(model, range(model.joint_count)):
+        for dof, coordinate in dofs:
+            coord[dof] = coordinate
+    return coord
+
+
 def _strides(trees, groups, tree_link_start, link_parent, depths) -> tuple[int, int]:
     """Bound the dofs that move two links of one tree, or one link of each of two, without and with those they share.
 

@@ -4,7 +4,7 @@ import warp as wp
 
 from ..multibody.spatial import to_vec3d
 from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
-from .axis_laws import NO_LIMIT, Axis, JointInput, stop_law
+from .axis_laws import NO_LIMIT, JointInput, stop_law
 from .coupler_pool import joint_anchors, measure_axis, place_row
 from .swing_twist import swing_angle, swing_covector, twist_angle, twist_covector
 
@@ -13,7 +13,7 @@ wp.set_module_options({"enable_backward": False})
 TURNED_OVER = wp.constant(wp.float64(1.0e-3))
 """Of ``1 + cos(swing)``; below it the twist is not determined."""
 
-
+# The limits of a ball joint.
 SWING = wp.constant(0)
 LOWER_TWIST = wp.constant(1)
 UPPER_TWIST = wp.constant(2)
@@ -56,14 +56,6 @@ def read_limit(table: CouplingTable, joint: int, which: int, u: wp.vec3d, v: wp.
 
 
 @wp.func
-def ball_limit_law(
-    joints: Joints, step: JointInput, k: int, axis: Axis, gap: wp.float64, sign: wp.float64, dt: wp.float64
-):
-    """A limit with the stiffness and damping of the joint's first dof."""
-    return stop_law(step.options, axis, wp.float64(joints.limit_ke[k]), wp.float64(joints.limit_kd[k]), gap, sign, dt)
-
-
-@wp.func
 def ball_limit_rows(
     tree: Tree,
     joints: Joints,
@@ -76,9 +68,10 @@ def ball_limit_rows(
     step: JointInput,
     dt: wp.float64,
 ):
-    """The limits that are set."""
+    """The limits that are set, with the stiffness and damping of the joint's first dof."""
     joint = table.joint[c]
-    k = table.axis_start[c]
+    ke = wp.float64(joints.limit_ke[table.axis_start[c]])
+    kd = wp.float64(joints.limit_kd[table.axis_start[c]])
     a, b = joint_anchors(tree, joints, table, m, c)
     axis = wp.normalize(to_vec3d(table.twist_axis[joint]))
     u = wp.quat_rotate(a.rotation, axis)
@@ -90,6 +83,6 @@ def ball_limit_rows(
         if limit.acts == 1:
             at = measure_axis(tree, m, pool, problem, row, a, b, limit.F)
             at.driven = 1  # a drive may move it farther than its free motion shows
-            law = ball_limit_law(joints, step, k, at, limit.gap, limit.sign, dt)
+            law = stop_law(step.options, at, ke, kd, limit.gap, limit.sign, dt)
             row = place_row(tree, m, pool, problem, row, a, b, limit.F, law)
     return row

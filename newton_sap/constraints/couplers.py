@@ -301,6 +301,15 @@ def add_coordinate(
 
 
 @wp.func
+def mark_coordinate(tree: Tree, table: CouplingTable, problem: Problem, c: int, which: int):
+    """Note which trees a dof or a tendon moves."""
+    if table.kind[c] == TENDON_LENGTHS:
+        mark_tendon(tree, table.tendons, problem, which)
+    else:
+        problem.tree_start[tree.link_tree[tree.dof_link[which]]] = 0
+
+
+@wp.func
 def coordinate_rows(
     tree: Tree,
     joints: Joints,
@@ -382,16 +391,12 @@ def build_coupling(
 def mark_coupling(tree: Tree, table: CouplingTable, problem: Problem, c: int):
     """Note which trees a coupling touches."""
     if is_enabled(table, c):
-        if table.kind[c] == COORDINATES:
-            problem.tree_start[tree.link_tree[tree.dof_link[table.dof_a[c]]]] = 0
+        if table.kind[c] == COORDINATES or table.kind[c] == TENDON_LENGTHS:
+            mark_coordinate(tree, table, problem, c, table.dof_a[c])
             if table.dof_b[c] >= 0:
-                problem.tree_start[tree.link_tree[tree.dof_link[table.dof_b[c]]]] = 0
+                mark_coordinate(tree, table, problem, c, table.dof_b[c])
         elif table.kind[c] == TENDON:
             mark_tendon(tree, table.tendons, problem, table.source_row[c])
-        elif table.kind[c] == TENDON_LENGTHS:
-            mark_tendon(tree, table.tendons, problem, table.dof_a[c])
-            if table.dof_b[c] >= 0:
-                mark_tendon(tree, table.tendons, problem, table.dof_b[c])
         else:
             if table.body_a[c] >= 0:
                 problem.tree_start[tree.link_tree[tree.body_link[table.body_a[c]]]] = 0
