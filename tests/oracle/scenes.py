@@ -27,6 +27,11 @@ import copy
 import math
 import struct
 
+try:
+    from oracle.random_scenes import random_scene
+except ModuleNotFoundError:  # imported by a script
+    from random_scenes import random_scene
+
 UPRIGHT = (0.0, 0.0, 0.0, 1.0)
 DOWN = (0.0, 0.0, -9.81)
 STILL = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
@@ -381,6 +386,7 @@ _OTHER_LAWS = (
     _under_law("gripper", "lagged", _SOFT), _under_law("box_slide_offset_com", "similar"),
     _under_law("slider_hits_ball", "similar"), _under_law("chain_sweep", "similar"),
 )  # fmt: skip
-SCENES.update({scene["name"]: scene for scene in _OTHER_LAWS})
+_RANDOM = tuple(random_scene(seed, law) for law in ("sap", "lagged", "similar") for seed in (4, 5, 9))
+SCENES.update({scene["name"]: scene for scene in _OTHER_LAWS + _RANDOM})
 
 SCENES = {name: {**_in_single_precision(scene), "dt": scene["dt"]} for name, scene in SCENES.items()}
