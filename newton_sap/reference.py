@@ -33,7 +33,7 @@ from newton_sap.reference_convex import (
     similar,
     spin_friction,
 )
-from newton_sap.reference_couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured
+from newton_sap.reference_couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured, require_known
 from newton_sap.reference_multibody import (
     BALL,
     Multibody,
@@ -129,7 +129,7 @@ class ReferenceSolver(Multibody):
     """The SAP solver in dense float64 NumPy; takes the presets and options of :class:`newton_sap.SolverSAP`.
 
     Args:
-        model: A Newton model; read again at every step. Equality constraints, mimic and distance joints do not act.
+        model: A Newton model; read again at every step.
         preset: Name of a preset, or None.
         **options: Fields of :class:`newton_sap.config.SAPOptions`.
     """
@@ -147,6 +147,9 @@ class ReferenceSolver(Multibody):
             control: Newton control, or None for the model's own.
             contacts: Newton contacts, or None.
             dt: Step [s], > 0.
+
+        Raises:
+            NotImplementedError: The model has something that acts and that the reference does not know, by kind.
         """
         m = self.read(state, control)
         v0 = self.to_sap(m, m.q, m.qd)
@@ -195,6 +198,7 @@ class ReferenceSolver(Multibody):
 
     def read(self, state, control):
         control = self.model.control(clone_variables=False) if control is None else control
+        require_known(self.model, control)
         return Snapshot(self.model, state, control)
 
     # Constraint rows.

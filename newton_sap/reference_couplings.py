@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from newton_sap.boundary.actuator_rows import BIASED, read_actuators
+from newton_sap.boundary.tendons import read_tendons
+from newton_sap.boundary.topology import equality_table
 from newton_sap.reference_convex import clamped_linear, limit_gains, near_rigid, regularization
 from newton_sap.reference_multibody import (
     BALL,
@@ -91,6 +94,33 @@ class Pair:
     def moves(self, body):
         """Whether some unknown moves a body."""
         return body >= 0 and bool(self.m.unknown[self.kin.path[body]].any())
+
+
+def require_known(model, control) -> None:
+    """Refuse what would act and is not part of the reference.
+
+    Raises:
+        NotImplementedError: Mimic or distance joints, equality constraints, tendons or actuators that act, by kind.
+    """
+    distance = model.joint_qd_start.numpy()[:-1][model.joint_type.numpy() == DISTANCE]
+    bounds = np.append(model.joint_limit_lower.numpy()[distance], model.joint_limit_upper.numpy()[distance])
+    table, tendons, actuators = equality_table(model), read_tendons(model), read_actuators(model)
+    acting = {
+        "mimic joints": model.constraint_mimic_count or (model.joint_mimic_joint.numpy() >= 0).any(),
+        "distance joints": ((bounds >= 0.0) & (bounds < NO_LIMIT)).any(),
+        "equality constraints": table is not None and (table.equality_constraint_target_kind.numpy() == 0).any(),
+        "tendons": tendons is not None and tendons.acts.any(),
+        "MuJoCo's actuators": actuators is not None
+        and (actuators.changes_drives or (actuators.traits & BIASED).any() or _ctrl(model, control).any()),
+    }
+    for kind, acts in acting.items():
+        if acts:
+            raise NotImplementedError(f"{kind} are not part of the reference")
+
+
+def _ctrl(model, control) -> np.ndarray:
+    given = getattr(getattr(control, "mujoco", None), "ctrl", None)
+    return (model.mujoco.ctrl if given is None else given).numpy()
 
 
 def couplers(solver, m, kin, A, v0, v_star, dt) -> list[Coupler]:

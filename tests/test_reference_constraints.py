@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import random_models as rm
 import warp as wp
+from mjcf import finish
 from reference_scenes import (
     TIGHT,
     UPDATES,
@@ -465,3 +466,51 @@ def test_everything_at_once_is_finite_and_balanced(seed):
         assert np.linalg.norm(balance) < 1e-8 * (1.0 + np.linalg.norm(problem.A @ solution.v) + abs(solution.scale))
     for values in (result.joint_q, result.joint_qd, result.body_q, result.body_qd):
         assert np.all(np.isfinite(values))
+
+
+# What the reference does not know.
+
+PAIR = """<mujoco><worldbody>
+  <body><joint name="a" type="slide"/><geom size=".1"/></body><body pos="0 1 0"><joint name="b" type="slide"/><geom size=".1"/></body>
+</worldbody>{}</mujoco>"""
+ROPE = '<tendon><fixed name="rope" {}><joint joint="a" coef="1"/></fixed></tendon>'
+MOTOR = "<actuator><general joint='a' {}/></actuator>"
+UNKNOWN = {
+    "mimic joints": '<equality><joint joint1="a" joint2="b"/></equality>',
+    "equality constraints": ROPE.format("") + '<equality><tendon tendon1="rope"/></equality>',
+    "tendons": ROPE.format('stiffness="1"'),
+    "MuJoCo's actuators": MOTOR.format('biastype="affine" biasprm="1 0 0"'),
+}
+
+
+@pytest.mark.parametrize("kind", UNKNOWN)
+def test_the_reference_refuses_what_it_does_not_know(kind):
+    """Rather than step as if it were not there."""
+    model = finish(PAIR.format(UNKNOWN[kind]))
+    with pytest.raises(NotImplementedError, match=f"{kind}.* not part of the reference"):
+        ReferenceSolver(model).step(model.state(), None, None, 0.01)
+
+
+def test_the_reference_refuses_commands_of_actuators():
+    """Idle motors and tendons that only measure are let pass."""
+    model = finish(PAIR.format(ROPE.format("") + MOTOR.format("")))
+    ReferenceSolver(model).step(model.state(), None, None, 0.01)
+    control = model.control()
+    control.mujoco.ctrl.fill_(1.0)
+    with pytest.raises(NotImplementedError, match="actuators are not part of the reference"):
+        ReferenceSolver(model).step(model.state(), control, None, 0.01)
+
+
+def test_the_reference_refuses_bounded_distances():
+    """A distance joint without bounds moves as a free one does."""
+    for bounds, known in (((-1.0, -1.0), True), ((0.1, -1.0), False)):
+        builder = newton.ModelBuilder()
+        child = builder.add_link(mass=1.0, inertia=wp.diag(wp.vec3(0.1)))
+        joint = builder.add_joint_distance(-1, child, min_distance=bounds[0], max_distance=bounds[1])
+        builder.add_articulation([joint])
+        model = builder.finalize()
+        if known:
+            ReferenceSolver(model).step(model.state(), None, None, 0.01)
+            continue
+        with pytest.raises(NotImplementedError, match="distance joints"):
+            ReferenceSolver(model).step(model.state(), None, None, 0.01)

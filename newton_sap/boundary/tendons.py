@@ -22,6 +22,7 @@ _LIVE = {
 }  # fmt: skip
 """Arrays of :class:`newton_sap.workspace.Tendons` that are the model's, by the name they have there."""
 
+_PASSIVE = ("stiffness", "damping", "frictionloss", "armature")
 _COMMANDED = ("effort", "servo_force", "servo_ke", "servo_kd", "servo_bound")
 _REMEDY = "replace it by a spring or mimic of the joints, or use SolverMuJoCo"
 
@@ -36,6 +37,8 @@ class TendonRows:
     """(T,) whether each range counts."""
     spatial: np.ndarray
     """(T,) whether each runs along a path instead of summing coordinates."""
+    acts: np.ndarray
+    """(T,) whether each exerts something of its own, apart from actuators and equality constraints."""
 
     @property
     def most_terms(self) -> int:
@@ -57,8 +60,9 @@ def read_tendons(model) -> TendonRows | None:
     limited = range_counts(table.tendon_limited.numpy(), bounds[:, 0] < bounds[:, 1])
     _require_finite(table)
     spatial = table.tendon_type.numpy() == _SPATIAL
-    _refuse_spatial(table, limited, spatial)
-    return TendonRows(_term_dofs(model, table), limited, spatial)
+    acts = limited | np.any([getattr(table, f"tendon_{name}").numpy() != 0.0 for name in _PASSIVE], axis=0)
+    _refuse_spatial(table, acts & spatial)
+    return TendonRows(_term_dofs(model, table), limited, spatial, acts)
 
 
 def tendon_name(model, t: int) -> str:
@@ -124,7 +128,7 @@ def _require_finite(table) -> None:
     coef = getattr(table, "tendon_coef", None)  # paths have none
     if coef is not None and not np.isfinite(coef.numpy()).all():
         raise ValueError("tendon_coef has entries that are not finite; correct them in the file or in model.mujoco")
-    for name in ("stiffness", "damping", "frictionloss", "armature", "limit_ke", "limit_kd", "range", "springlength"):
+    for name in (*_PASSIVE, "limit_ke", "limit_kd", "range", "springlength"):
         values = getattr(table, f"tendon_{name}").numpy()
         bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
         if values.ndim == 1:
@@ -137,14 +141,10 @@ def _require_finite(table) -> None:
             )
 
 
-def _refuse_spatial(table, limited, spatial) -> None:
+def _refuse_spatial(table, acting) -> None:
     """Refuse tendons along paths unless they exert nothing and merely measure a length."""
-    acts = limited.copy()
-    for name in ("stiffness", "damping", "frictionloss", "armature"):
-        acts |= getattr(table, f"tendon_{name}").numpy() != 0.0
-    acts &= spatial
-    if acts.any():
-        label = table.tendon_label[int(np.argmax(acts))]
+    if acting.any():
+        label = table.tendon_label[int(np.argmax(acting))]
         raise NotImplementedError(
             f"tendon {label!r} runs along a path (spatial) and has stiffness, damping, friction, armature or a range, and "
             f"SolverSAP simulates fixed tendons only; {_REMEDY}"
