@@ -58,9 +58,9 @@ class SolverReport:
     steps: int
     """Steps since construction or reset."""
     kinetic_energy: np.ndarray | None = None
-    """Of the state given to ``report(state)`` [J]: bodies and armatures; None without a state."""
+    """Of the state given to ``report(state)`` [J]: bodies and armatures, of tendons as well; None without a state."""
     potential_energy: np.ndarray | None = None
-    """Of gravity, zero at the world origin, and of passive joint springs [J]."""
+    """Of gravity, zero at the world origin, and of passive springs of joints and tendons [J]."""
     linear_momentum: np.ndarray | None = None
     """(groups, 3) of the bodies [N s]."""
     angular_momentum: np.ndarray | None = None

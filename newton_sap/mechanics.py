@@ -10,6 +10,7 @@ from .boundary.bundles import state_arrays
 from .boundary.convention import Orders
 from .boundary.output import publish_bodies
 from .boundary.validation import require_arrays
+from .constraints.coupling_energy import coupling_energies
 from .multibody.joints import BALL, DISTANCE, FREE
 
 FIELDS = ("kinetic_energy", "potential_energy", "linear_momentum", "angular_momentum")
@@ -50,6 +51,7 @@ def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:
     dof_group, dof_moved = group[arrays["dof_link"]], moved[arrays["dof_link"]]
     armature = _or(model.joint_armature, 0.0)[arrays["dof_public"]].astype(float)
     rotors = 0.5 * armature * at.v0.numpy() ** 2 * dof_moved
+    tied_group, tied_kinetic, tied_potential = _coupling_energies(solver, state)
 
     def sums(values, owner):
         out = np.zeros((solver.topology.group_count, *values.shape[1:]))
@@ -57,9 +59,10 @@ def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:
         return out
 
     return {
-        "kinetic_energy": sums(kinetic, group) + sums(rotors, dof_group),
+        "kinetic_energy": sums(kinetic, group) + sums(rotors, dof_group) + sums(tied_kinetic, tied_group),
         "potential_energy": sums(-mass * _dot(gravity, com), group)
-        + sums(_spring_energy(model, arrays, state) * dof_moved, dof_group),
+        + sums(_spring_energy(model, arrays, state) * dof_moved, dof_group)
+        + sums(tied_potential, tied_group),
         "linear_momentum": sums(momentum, group),
         "angular_momentum": sums(np.cross(com, momentum) + own_spin, group),
     }
@@ -105,6 +108,17 @@ def _spring_energy(model, arrays, state) -> np.ndarray:
         away[first[link] : first[link + 1]] = _rotation_vector(rest[here], q[here])
     free = np.isin(kinds, (int(FREE), int(DISTANCE)))[arrays["dof_link"]]
     return np.where(free, 0.0, 0.5 * stiffness * away**2)
+
+
+def _coupling_energies(solver, state) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Solve group and energies of each coupling, at the placed state."""
+    group = solver.pools.couplers.group.numpy()
+    if not len(group):
+        return group, np.zeros(0), np.zeros(0)
+    energies = [wp.empty(len(group), dtype=wp.float64, device=solver.device) for _ in range(2)]
+    inputs = [solver.tree, solver.joints, solver.couplings, solver.arrived, state.joint_q, *energies]
+    wp.launch(coupling_energies, len(group), inputs, device=solver.device)
+    return group, *(energy.numpy() for energy in energies)
 
 
 def _rotation_vector(goal: np.ndarray, q: np.ndarray) -> np.ndarray:

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import random_models as rm
 import test_conservation
+import test_loop_joints
 import warp as wp
+from mjcf import finish
 from rig import G, Rig, link, material, put, weightless
 from scipy.spatial.transform import Rotation
 from test_against_reference import SCENES
@@ -72,6 +74,37 @@ def test_ball_spring():
         rig = Rig(builder, DT, q=sign * turn.as_quat())
         put(rig.model.joint_stiffness, [8.0, 8.0, 8.0])
         assert rig.solver.report(rig.state).potential_energy == pytest.approx([0.5 * 8.0 * 0.25], rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", test_loop_joints.COMPARED)
+def test_a_loop_joint_holds_what_it_would_in_a_tree(kind):
+    """Springs and armatures of its axes; nothing once it is disabled."""
+    columns = dict(test_loop_joints.columns_of(kind, "passive"), armature=0.3)
+    tree, loop = test_loop_joints.thrown(kind, "two_articulations", columns)
+    ours, expected = loop.solver.report(loop.state), tree.solver.report(tree.state)
+    assert ours.kinetic_energy.sum() == pytest.approx(expected.kinetic_energy.sum(), rel=1e-5)
+    assert ours.potential_energy.sum() == pytest.approx(expected.potential_energy.sum(), rel=1e-5)
+    loop.model.joint_enabled.assign([*[True] * (loop.model.joint_count - 1), False])
+    loose = loop.solver.report(loop.state)
+    assert loose.kinetic_energy.sum() < ours.kinetic_energy.sum() - 1e-3
+    assert loose.potential_energy.sum() < ours.potential_energy.sum() - 1e-2
+
+
+@pytest.mark.parametrize(("q", "stretch"), [((0.3, -0.4), 0.1), ((0.05, -0.2), 0.0), ((-0.2, 0.2), -0.4)])
+def test_tendons_hold_energy(q, stretch):
+    """Spring and armature of a weighted sum of two slides, in each of two worlds; a slack interval holds nothing."""
+    tendon = (
+        '<tendon><fixed name="rope" stiffness="90" armature="0.7" springlength="0.1 0.4">'
+        '<joint joint="a" coef="1"/><joint joint="b" coef="-0.5"/></fixed></tendon>'
+    )
+    slide = '<body><joint name="{0}" type="slide"/><geom size=".1" mass="2" contype="0" conaffinity="0"/></body>'
+    model = finish(f"<mujoco><worldbody>{slide.format('a')}{slide.format('b')}</worldbody>{tendon}</mujoco>", worlds=2)
+    state = model.state()
+    put(state.joint_q, [*q, 0.25, 0.0])
+    put(state.joint_qd, [0.6, -0.8, 0.0, 0.0])
+    report = SolverSAP(model).report(state)
+    assert report.kinetic_energy == pytest.approx([0.5 * 2.0 * 1.0 + 0.5 * 0.7 * 1.0, 0.0], rel=1e-6)
+    assert report.potential_energy == pytest.approx([0.5 * 90.0 * stretch**2, 0.0], rel=1e-5, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", sorted(set(SCENES) - {"kinematic"}))
