@@ -215,17 +215,29 @@ class RowPool:
 
 @wp.struct
 class Tendons:
-    """MuJoCo's fixed tendons (T of them): lengths that are weighted sums of coordinates; parameters are read live."""
+    """MuJoCo's tendons (T of them): lengths that are weighted sums of coordinates, or of segments between sites.
+
+    Parameters are read live, but for routes, shares and the rest lengths of paths that the model does not give.
+    """
 
     term_start: wp.array[wp.int32]  # (T,) first term of each
     term_count: wp.array[wp.int32]  # (T,)
     dof: wp.array[wp.int32]  # (terms,) of the solver; -1 where the joint is another solver's
     coef: wp.array[wp.float32]  # (terms,)
     ref: wp.array[wp.float32]  # (Newton dofs,) MuJoCo's coordinate minus Newton's; empty if not registered
+    segment_start: wp.array[wp.int32]  # (T + 1,) range of each path in the three arrays below
+    site_a: wp.array[wp.int32]  # (segments,) shapes
+    site_b: wp.array[wp.int32]
+    share: wp.array[wp.float32]  # (segments,) 1 / divisor of the pulley before it
+    rest_length: wp.array[wp.float32]  # (T,) [m] of each path at the rest coordinates; 0 for sums
+    zero_length: wp.array[wp.float32]  # (T,) [m] of each path at zero coordinates; 0 for sums
+    shape_body: wp.array[wp.int32]  # (shapes,)
+    shape_transform: wp.array[wp.transform]  # (shapes,)
     limited: wp.array[wp.int32]  # (T,) 1 where the range counts
     range: wp.array[wp.vec2]  # (T,) [m]
     limit_ke: wp.array[wp.float32]  # (T,) [N/m]; 0 for a range that is near-rigid
     limit_kd: wp.array[wp.float32]
+    limit_solref: wp.array[wp.vec2]  # (T,) time constant [s] and damping ratio by which a near-rigid range recovers
     spring_length: wp.array[wp.vec2]  # (T,) [m] no force from the first to the second; -1 for not said
     stiffness: wp.array[wp.float32]
     damping: wp.array[wp.float32]
@@ -283,6 +295,7 @@ class CouplerPool:
     unknown: wp.array[wp.int32]  # (R * stride,) problem indices
     J: wp.array[wp.float64]  # (R * stride,)
     covector: wp.array[wp.spatial_vectord]  # (R,) F of a row between bodies, about the world origin
+    slope: wp.array[wp.float64]  # (R,) of a row between coordinates, by which the leader's rate enters
     bias: wp.array[wp.float64]  # (R,) velocity that no unknown causes
     v_hat: wp.array[wp.float64]  # (R,)
     R: wp.array[wp.float64]  # (R,)

@@ -60,7 +60,7 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("viscous damping", YES, f"{FORMS}::test_joint_damping_is_implicit", "yyynny"),
         Feature("passive spring", YES, f"{JOINTS}::test_passive_spring_acts_beside_a_drive", "yynnnn", "end of step, or start (`spring_integration`)"),
         Feature("armature", YES, f"{JOINTS}::test_armature_adds_inertia", "yyynny"),
-        Feature("MuJoCo's direct actuators (`control.mujoco.ctrl`)", YES, "test_mujoco_actuators::test_moves_like_mujoco", "ynnnnn", "forces and servos on hinges, slides and fixed tendons, forces on sites; others: `NotImplementedError`"),
+        Feature("MuJoCo's direct actuators (`control.mujoco.ctrl`)", YES, "test_mujoco_actuators::test_moves_like_mujoco", "ynnnnn", "forces and servos on hinges, slides and tendons, forces on sites; others: `NotImplementedError`"),
         Feature("actuators (`newton.actuators`)", YES, "test_capture::test_control_is_live_between_replays", "yyyyyy", "stepped by the caller, arrive as `joint_f`"),
     ],
     "Couplings": [
@@ -77,7 +77,8 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("other equality rows", NO, f"{COUPLINGS}::test_other_equalities_are_refused", "ynnnnn", "`NotImplementedError`"),
         Feature("tendons", NO, "test_features::test_tendons_are_refused", "pnnyyn", "`NotImplementedError`; use SolverXPBD or SolverVBD"),
         Feature("MuJoCo's fixed tendons", YES, "test_tendons::test_moves_like_mujoco", "ynnnnn", "spring, damper, armature, dry friction, range, actuators"),
-        Feature("MuJoCo's spatial tendons that act", NO, "test_tendons::test_a_path_that_acts_is_refused", "ynnnnn", "`NotImplementedError`"),
+        Feature("MuJoCo's spatial tendons over sites and pulleys", YES, "test_tendon_paths::test_moves_like_mujoco", "ynnnnn", "spring, damper, dry friction, range, actuators, equalities; armature: `NotImplementedError`"),
+        Feature("MuJoCo's spatial tendons around geometries", NO, "test_tendon_paths::test_what_a_path_cannot_be_is_refused", "ynnnnn", "`NotImplementedError` where they act"),
     ],
     "Bodies and worlds": [
         Feature("mass, inertia, COM changed at run time", YES, f"{RUNTIME}::test_change_acts_at_the_next_step", "yyyyyy", "without notice, also in a replayed graph"),

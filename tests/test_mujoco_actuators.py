@@ -21,9 +21,9 @@ MECHANISM = """<mujoco><compiler angle="radian"/><option gravity="0 0 {gravity}"
   <body name="cart" pos="1 0 1"><joint name="rail" type="slide" axis="1 0 0" {rail}/>
     <geom type="sphere" size=".1" mass="2" contype="0" conaffinity="0"/><site name="hook"/></body>
   <body name="head" pos="3 0 1"><joint name="neck" type="ball"/>
-    <geom type="sphere" size=".1" pos="0 0 .1" contype="0" conaffinity="0"/></body>
+    <geom name="skull" type="sphere" size=".1" pos="0 0 .1" contype="0" conaffinity="0"/></body>
   <site name="goal"/>
-</worldbody><tendon><spatial name="path"><site site="hook"/><site site="goal"/></spatial></tendon>
+</worldbody><tendon><spatial name="path"><site site="hook"/><geom geom="skull"/><site site="goal"/></spatial></tendon>
 <actuator>{actuators}</actuator></mujoco>"""
 
 EVERY_KIND = """
@@ -288,8 +288,8 @@ def test_each_part_of_a_model_has_its_own_actuators():
 
 
 REFUSED = {
-    "path": ('<motor name="it" tendon="path"/>', "neither on a joint nor on a fixed tendon"),
-    "crank": ('<motor name="it" cranksite="hook" slidersite="goal" cranklength="1"/>', "neither on a joint nor"),
+    "path": ('<motor name="it" tendon="path"/>', "neither on a joint or site nor on a tendon"),
+    "crank": ('<motor name="it" cranksite="hook" slidersite="goal" cranklength="1"/>', "neither on a joint or site"),
     "other site": ('<motor name="it" site="hook" refsite="goal" gear="0 0 1 0 0 0"/>', "refsite"),
     "servo on a site": (
         '<general name="it" site="hook" biastype="affine" gainprm="1" biasprm="0 0 -5" gear="0 1 0 0 0 0"/>',
@@ -336,7 +336,7 @@ def test_an_actuator_where_nothing_moves_is_refused():
         '<mujoco><worldbody><body><geom size=".1"/><site name="hook"/><site name="rod"/></body></worldbody>'
         '<actuator><motor name="it" cranksite="hook" slidersite="rod" cranklength="1"/></actuator></mujoco>'
     )
-    with pytest.raises(NotImplementedError, match=r"'it'\) acts neither on a joint nor"):
+    with pytest.raises(NotImplementedError, match=r"'it'\) acts neither on a joint or site"):
         SolverSAP(builder.finalize())
 
 

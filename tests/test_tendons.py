@@ -318,23 +318,7 @@ def test_each_part_of_a_model_has_its_own_tendons():
 
 BALL = """<mujoco><worldbody><body><joint name="a" type="hinge" axis="1 0 0"/><joint name="b" type="hinge" axis="0 1 0"/>
 <geom size=".1"/></body></worldbody><tendon><fixed name="rope"><joint joint="a" coef="1"/></fixed></tendon></mujoco>"""
-PATH = '<spatial name="path" {}><site site="eye"/><site site="wall"/></spatial>'
 SERVO = '<position name="{}" tendon="rope" kp="3" kv="1"/>'
-
-
-@pytest.mark.parametrize("effect", ['stiffness="50"', 'damping="2"', 'range="0 1" limited="true"', 'frictionloss="1"'])
-def test_a_path_that_acts_is_refused(effect):
-    """By name, with a remedy."""
-    with pytest.raises(NotImplementedError, match="tendon 'path' runs along a path.*SolverMuJoCo"):
-        SolverSAP(sliders(PATH.format(effect)))
-
-
-def test_an_equality_of_paths_is_refused():
-    """They exert nothing, but the row would."""
-    equal = '</tendon><equality><tendon tendon1="path"/></equality>'
-    mjcf = SLIDERS.format(tendon=PATH.format(""), actuator="", joint="").replace("</tendon>", equal)
-    with pytest.raises(NotImplementedError, match=r"equality constraint 0 ties tendon 0 \('path'\)"):
-        SolverSAP(finish(mjcf))
 
 
 def test_joints_that_no_tendon_can_sum_are_refused():

@@ -124,7 +124,7 @@ class _Rows:
         own |= (self["dampingpoly"] != 0.0).any(axis=1) | (self["armature"] != 0.0)
         lopsided = self.is_servo() & self._lopsided()
         reasons = {
-            "acts neither on a joint nor on a fixed tendon or a site": [axis < 0 for axis in self.axis],
+            "acts neither on a joint or site nor on a tendon of joints or sites": [axis < 0 for axis in self.axis],
             "is measured against another site (refsite)": on_site & (self["trnid"][:, 1] >= 0),
             "is a servo on a site": on_site & self._biased() & bias.any(axis=1),
             "is on a site of a part of a model": on_site & (self._part is not None),
@@ -233,9 +233,9 @@ class _Rows:
         t, table = int(self["trnid"][a, 0]), whole_of(self._model).mujoco
         if t < 0:
             t = self._find_target(a, table.tendon_label, table.tendon_world)
-        if t < 0 or self._tendons.spatial[t]:
+        if t < 0 or (t in self._tendons.paths and not self._tendons.is_simulated(t)):
             return -1
-        return len(self.coord) + t if self._tendons.dofs[t] else ELSEWHERE
+        return len(self.coord) + t if self._tendons.is_simulated(t) else ELSEWHERE
 
     def _find_target(self, a: int, labels: list[str], worlds: wp.array) -> int:
         """The first of some labels that names what an actuator acts on, in its own world; -1 if none does."""
@@ -256,6 +256,6 @@ class _Rows:
             a = actuators[0]
             raise NotImplementedError(
                 f"actuator {a} ({self._table.actuator_label[a]!r}) {reason}, and of MuJoCo's actuators SolverSAP simulates "
-                "forces and servos on hinges, slides and fixed tendons, and forces on sites; use SolverMuJoCo, or take the "
+                "forces and servos on hinges, slides and tendons, and forces on sites; use SolverMuJoCo, or take the "
                 f"actuator out, of the file or by model.mujoco.actuator_gear[{a}] = 0, and command joint_f or body_f"
             )

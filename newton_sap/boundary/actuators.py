@@ -1,6 +1,6 @@
 """MuJoCo's actuators, as importers leave them in ``model.mujoco``: motors become joint forces, servos drives.
 
-A direct actuator takes ``control.mujoco.ctrl`` and puts ``gear f`` on a dof or a fixed tendon, with
+A direct actuator takes ``control.mujoco.ctrl`` and puts ``gear f`` on a dof or a tendon, with
 ``f = clamp(gain ctrl + bias_0 + bias_1 gear q + bias_2 gear v)``. What sees the coordinate or the velocity acts at the end
 of the step like every drive, so that stiff servos are stable; the rest is a force like ``joint_f``. On a site a motor puts
 ``f`` times all six of its gears, in the site's axes, on the body. Actuators that take

@@ -69,7 +69,7 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
     rows, stride = read_tendons(model), max(topology.pair_stride, 2)
     if rows is not None:
         tendons, groups = make_tendons(model, rows, topology, device)
-        stride = max(stride, 2 * rows.most_terms)
+        stride = max(stride, 2 * rows.most_terms(topology))
         halves = range(0, TENDON_LAWS, LAWS_PER_COUPLING)
         entries += [Coupling(TENDON, g, source_row=t, axis=first) for t, g in groups.items() for first in halves]
         entries += _tendon_equalities(model, rows, groups)
@@ -313,12 +313,12 @@ def _tendon_equalities(model, rows, groups: dict[int, int]) -> list[Coupling]:
         pair = [int(getattr(table, f"equality_constraint_tendon{i}").numpy()[row]) for i in (1, 2)]
         tied = [t for t in pair if t >= 0]
         met = {groups.get(t) for t in tied}
-        if met == {None} and not rows.spatial[tied].any():
+        if met == {None} and rows.paths.keys().isdisjoint(tied):
             continue  # another solver's
         if len(met) != 1 or None in met:
             raise NotImplementedError(
-                f"equality constraint {row} ties {' and '.join(tendon_name(model, t) for t in tied)}, which are not fixed "
-                "tendons of one world and solver; tie such, or use SolverMuJoCo"
+                f"equality constraint {row} ties {' and '.join(tendon_name(model, t) for t in tied)}, which are not tendons "
+                "of joints or sites of one world and solver; tie such, or use SolverMuJoCo"
             )
         out.append(
             Coupling(

@@ -1,4 +1,4 @@
-"""MuJoCo's fixed tendons, as importers leave them in ``model.mujoco``, read once on the host; refuses other tendons."""
+"""MuJoCo's tendons, as importers leave them in ``model.mujoco``, read once on the host; refuses what is not simulated."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import warp as wp
 
 from ..workspace import Tendons, allocate
 from .parts import ELSEWHERE, dofs_of_part, whole_of
-from .topology import dof_coordinates, joint_name
+from .tendon_paths import Path, path_lengths, read_paths
+from .topology import body_name, dof_coordinates, joint_name
 
-_SPATIAL = 1
 _AUTO = 2
 """MuJoCo's answer to whether a range counts: where one is given."""
 
 _LIVE = {
     "term_start": "joint_adr", "term_count": "joint_num", "coef": "coef", "range": "range", "limit_ke": "limit_ke",
-    "limit_kd": "limit_kd", "spring_length": "springlength", "stiffness": "stiffness", "damping": "damping",
+    "limit_kd": "limit_kd", "limit_solref": "solref_limit", "spring_length": "springlength", "stiffness": "stiffness", "damping": "damping",
     "friction": "frictionloss", "armature": "armature",
 }  # fmt: skip
 """Arrays of :class:`newton_sap.workspace.Tendons` that are the model's, by the name they have there."""
@@ -32,25 +32,35 @@ class TendonRows:
     """MuJoCo's table of tendons as it concerns a model."""
 
     dofs: list[list[int]]
-    """Newton dofs of each tendon's terms, none for a tendon of another solver and for one that only measures a path."""
+    """Newton dofs of each tendon's terms, none for a tendon of another solver and for one along a path."""
+    paths: dict[int, Path]
+    """By tendon that is no sum."""
     limited: np.ndarray
     """(T,) whether each range counts."""
-    spatial: np.ndarray
-    """(T,) whether each runs along a path instead of summing coordinates."""
     acts: np.ndarray
     """(T,) whether each exerts something of its own, apart from actuators and equality constraints."""
 
-    @property
-    def most_terms(self) -> int:
-        """Terms of the longest sum."""
-        return max(map(len, self.dofs))
+    def is_simulated(self, t: int) -> bool:
+        """Whether a tendon can act in this model: not one of another solver, and no path that is merely measured."""
+        return bool(self.dofs[t]) or (t in self.paths and bool(self.paths[t].segments))
+
+    def most_terms(self, topology) -> int:
+        """Dofs that a row along the longest tendon gathers at most."""
+        depth = np.diff(topology.arrays["path_start"])
+        sums = [len(dofs) for dofs in self.dofs]
+        for path in self.paths.values():
+            links = topology.arrays["body_link"][[b for b in set(path.bodies) if b >= 0]]
+            sums.append(
+                int(depth[links].sum() + 2 * depth[links].max(initial=0))
+            )  # a segment is merged once it is there
+        return max(sums)
 
 
 def read_tendons(model) -> TendonRows | None:
     """Return the tendons of a model, None if it has none.
 
     Raises:
-        NotImplementedError: A spatial tendon that acts, or joints that a tendon cannot sum, by name.
+        NotImplementedError: A path that cannot act, or joints that a tendon cannot sum, by name.
         ValueError: Parameters that are not finite or negative.
     """
     table = _table(model)
@@ -59,10 +69,14 @@ def read_tendons(model) -> TendonRows | None:
     bounds = table.tendon_range.numpy()
     limited = range_counts(table.tendon_limited.numpy(), bounds[:, 0] < bounds[:, 1])
     _require_finite(table)
-    spatial = table.tendon_type.numpy() == _SPATIAL
     acts = limited | np.any([getattr(table, f"tendon_{name}").numpy() != 0.0 for name in _PASSIVE], axis=0)
-    _refuse_spatial(table, acts & spatial)
-    return TendonRows(_term_dofs(model, table), limited, spatial, acts)
+    paths = read_paths(model, table)
+    for t, path in paths.items():
+        if path.refused and acts[t]:
+            _refuse(model, t, path.refused, _REMEDY)
+        if path.segments and table.tendon_armature.numpy()[t] != 0.0:
+            _refuse(model, t, "has an armature along a path (spatial)", "give its joints an armature instead")
+    return TendonRows(_term_dofs(model, table), paths, limited, acts)
 
 
 def tendon_name(model, t: int) -> str:
@@ -85,7 +99,7 @@ def make_tendons(model, rows: TendonRows, topology, device) -> tuple[Tendons, di
     """Return the bundle of a model's tendons, without the model's own arrays, and the solve group of each that acts here.
 
     Raises:
-        NotImplementedError: A tendon over a joint that closes a loop, or over joints of several solve groups.
+        NotImplementedError: A tendon over a joint that closes a loop, or over joints or bodies of several solve groups.
     """
     arrays = topology.arrays
     solver_dof = {int(public): dof for dof, public in enumerate(arrays["dof_public"])}
@@ -94,14 +108,14 @@ def make_tendons(model, rows: TendonRows, topology, device) -> tuple[Tendons, di
     for t, dofs in enumerate(rows.dofs):
         if any(dof not in solver_dof for dof in dofs):
             _refuse(model, t, "sums a joint that closes a loop", "sum another joint of the loop, or cut the loop there")
-        if not dofs:
-            continue
         terms[start[t] : start[t] + len(dofs)] = own = [solver_dof[dof] for dof in dofs]
-        group, *others = arrays["tree_group"][arrays["link_tree"][arrays["dof_link"][own]]].tolist()
-        if any(other != group for other in others):
-            _refuse(model, t, "sums joints of several worlds", "give each world a tendon of its own")
-        groups[t] = group
+        links = [*arrays["dof_link"][own], *_links_of_path(model, t, rows, arrays)]
+        met = set(arrays["tree_group"][arrays["link_tree"][links]].tolist())
+        if len(met) > 1:
+            _refuse(model, t, "spans several worlds", "give each world a tendon of its own")
+        groups.update((t, group) for group in met)
     tendons = allocate(Tendons, {"*": 0} | dict.fromkeys(_COMMANDED, len(rows.dofs)), device)
+    _set_paths(tendons, model, rows)
     tendons.dof = wp.array(terms, dtype=wp.int32, device=device)
     tendons.limited = wp.array(rows.limited, dtype=wp.int32, device=device)
     return tendons, groups
@@ -110,6 +124,7 @@ def make_tendons(model, rows: TendonRows, topology, device) -> tuple[Tendons, di
 def attach_tendons(tendons: Tendons, model) -> None:
     """Point the bundle at the model's current parameters."""
     table = _table(model)
+    tendons.shape_body, tendons.shape_transform = model.shape_body, model.shape_transform
     for name, column in _LIVE.items():
         setattr(tendons, name, getattr(table, f"tendon_{column}", None))
     tendons.ref = reference_coordinates(model)
@@ -120,6 +135,30 @@ def _table(model):
     return getattr(whole_of(model), "mujoco", None)
 
 
+def _links_of_path(model, t: int, rows: TendonRows, arrays) -> list[int]:
+    """Links that a path runs over, none for a sum."""
+    links = []
+    for body in rows.paths[t].bodies if t in rows.paths else ():
+        if body >= 0 and arrays["body_link"][body] < 0:
+            _refuse(model, t, f"runs over {body_name(model, body)}, which no joint moves", "give that body a joint")
+        links += [int(arrays["body_link"][body])] if body >= 0 else []
+    return links
+
+
+def _set_paths(tendons: Tendons, model, rows: TendonRows) -> None:
+    """Write the routes into the bundle."""
+    count, device = len(rows.dofs), tendons.effort.device
+    segments = [rows.paths[t].segments if t in rows.paths else [] for t in range(count)]
+    columns = np.array([segment for path in segments for segment in path], dtype=float).reshape(-1, 3).T
+    starts = np.cumsum([0, *map(len, segments)])
+    for name, values in (("segment_start", starts), ("site_a", columns[0]), ("site_b", columns[1])):
+        setattr(tendons, name, wp.array(values, dtype=wp.int32, device=device))
+    rest = model.joint_rest_q.numpy()
+    at_rest, at_zero = (path_lengths(model, rows.paths, count, q) for q in (rest, np.zeros_like(rest)))
+    for name, values in (("share", columns[2]), ("rest_length", at_rest), ("zero_length", at_zero)):
+        setattr(tendons, name, wp.array(values, dtype=wp.float32, device=device))
+
+
 def _name(table, t: int) -> str:
     return f"tendon {t} ({table.tendon_label[t]!r})"
 
@@ -128,7 +167,7 @@ def _require_finite(table) -> None:
     coef = getattr(table, "tendon_coef", None)  # paths have none
     if coef is not None and not np.isfinite(coef.numpy()).all():
         raise ValueError("tendon_coef has entries that are not finite; correct them in the file or in model.mujoco")
-    for name in (*_PASSIVE, "limit_ke", "limit_kd", "range", "springlength"):
+    for name in (*_PASSIVE, "limit_ke", "limit_kd", "range", "springlength", "solref_limit"):
         values = getattr(table, f"tendon_{name}").numpy()
         bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
         if values.ndim == 1:
@@ -139,16 +178,6 @@ def _require_finite(table) -> None:
                 f"tendon_{name} of {_name(table, t)} is {values[t]}; it must be finite"
                 f"{' and not negative' if values.ndim == 1 else ''}: correct it in the file or in model.mujoco"
             )
-
-
-def _refuse_spatial(table, acting) -> None:
-    """Refuse tendons along paths unless they exert nothing and merely measure a length."""
-    if acting.any():
-        label = table.tendon_label[int(np.argmax(acting))]
-        raise NotImplementedError(
-            f"tendon {label!r} runs along a path (spatial) and has stiffness, damping, friction, armature or a range, and "
-            f"SolverSAP simulates fixed tendons only; {_REMEDY}"
-        )
 
 
 def _term_dofs(model, table) -> list[list[int]]:

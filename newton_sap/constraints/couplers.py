@@ -274,10 +274,10 @@ def distance_rows(
 
 
 @wp.func
-def coordinate_of(tree: Tree, table: CouplingTable, c: int, which: int, joint_q: wp.array[wp.float32]):
-    """What a coupling of coordinates sees of a dof, or of a tendon."""
+def coordinate_of(tree: Tree, table: CouplingTable, m: Motion, c: int, which: int, joint_q: wp.array[wp.float32]):
+    """What a coupling of coordinates sees of a dof, or of a tendon: its length above that at zero coordinates."""
     if table.kind[c] == TENDON_LENGTHS:
-        return tendon_length(tree, table.tendons, which, joint_q)
+        return tendon_length(tree, table.tendons, m, which, joint_q) - wp.float64(table.tendons.zero_length[which])
     return wp.float64(joint_q[tree.dof_coord[which]])
 
 
@@ -327,17 +327,18 @@ def coordinate_rows(
     base = tree.group_dof_start[pool.group[c]]
     for i in range(table.coordinates[c]):
         dof = table.dof_a[c] + i
-        q = coordinate_of(tree, table, c, dof, joint_q)
+        q = coordinate_of(tree, table, m, c, dof, joint_q)
         value = coefficient(table, c, 0)
         slope = wp.float64(0.0)
         if table.dof_b[c] >= 0:
-            x = coordinate_of(tree, table, c, table.dof_b[c] + i, joint_q)
+            x = coordinate_of(tree, table, m, c, table.dof_b[c] + i, joint_q)
             value = wp.float64(0.0)
             for k in range(5):
                 slope = slope * x + value
                 value = value * x + coefficient(table, c, 4 - k)
         open_row(pool, row)
         add_coordinate(tree, table, m, pool, problem, row, c, dof, wp.float64(1.0))
+        pool.slope[row] = slope
         if table.dof_b[c] >= 0:
             add_coordinate(tree, table, m, pool, problem, row, c, table.dof_b[c] + i, -slope)
         close_row(pool, problem, row, base, wp.float64(0.0), q - value, dt, -UNBOUNDED, beta, dt)

@@ -6,6 +6,7 @@ from ..workspace import CouplingTable, Joints, Motion, Tree
 from .coupler_pool import joint_anchors, relative_velocity
 from .couplers import LOOP_FORCES, TENDON
 from .loop_axes import error_of, loop_axis
+from .tendon_paths import path_rate
 from .tendons import length_at_zero, spring_stretch, tendon_length
 
 wp.set_module_options({"enable_backward": False})
@@ -28,8 +29,9 @@ def stored_by_tendon(
     """The length of a tendon."""
     tendons = table.tendons
     out = Stored()
-    length = tendon_length(tree, tendons, t, joint_q) + length_at_zero(tree, tendons, t)
+    length = tendon_length(tree, tendons, m, t, joint_q) + length_at_zero(tree, tendons, t)
     stretch, taut = spring_stretch(tree, joints, tendons, t, length)
+    out.rate = path_rate(tree, m, tendons, t)
     first = tendons.term_start[t]
     for k in range(first, first + tendons.term_count[t]):
         out.rate += wp.float64(tendons.coef[k]) * m.v0[tendons.dof[k]]

@@ -1,6 +1,7 @@
-"""Rows of MuJoCo's fixed tendons: limits, servo, dry friction, spring, damper and armature of a sum of coordinates.
+"""Rows of MuJoCo's tendons: limits, servo, dry friction, spring, damper and armature of a length.
 
-A tendon's length ``L = sum c_i q_i`` is a coordinate like any other, with ``J = c``: the laws of ``axis_laws`` act on it.
+The length is a sum of coordinates, ``L = sum c_i q_i`` with ``J = c``, or of the segments of a path (``tendon_paths``). It
+is a coordinate like any other: the laws of ``axis_laws`` act on it.
 """
 
 import warp as wp
@@ -19,6 +20,7 @@ from .axis_laws import (
 )
 from .coupler_pool import add_term, axis_of_row, open_row, settle_row
 from .drives import Drive, explicit_effort
+from .tendon_paths import add_path, mark_path, merge_terms, path_length
 
 wp.set_module_options({"enable_backward": False})
 
@@ -38,13 +40,19 @@ RIGID = wp.constant(wp.float64(1.0e30))
 
 
 @wp.func
-def tendon_length(tree: Tree, tendons: Tendons, t: int, joint_q: wp.array[wp.float32]):
-    """Length above that at Newton's zero coordinates."""
+def sum_of_terms(tree: Tree, tendons: Tendons, t: int, joint_q: wp.array[wp.float32]):
+    """Length of a sum above that at Newton's zero coordinates."""
     length = wp.float64(0.0)
     first = tendons.term_start[t]
     for k in range(first, first + tendons.term_count[t]):
         length += wp.float64(tendons.coef[k]) * wp.float64(joint_q[tree.dof_coord[tendons.dof[k]]])
     return length
+
+
+@wp.func
+def tendon_length(tree: Tree, tendons: Tendons, m: Motion, t: int, joint_q: wp.array[wp.float32]):
+    """Length, of a sum above that at Newton's zero coordinates."""
+    return sum_of_terms(tree, tendons, t, joint_q) + path_length(tree, m, tendons, t)
 
 
 @wp.func
@@ -59,32 +67,22 @@ def length_at_zero(tree: Tree, tendons: Tendons, t: int):
 
 
 @wp.func
-def merge_term(tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: int, dof: int, J: wp.float64):
-    """Add one dof to a row that may have it already."""
-    before = pool.support[row]
-    add_term(tree, m, pool, problem, row, dof, J)
-    first = row * pool.stride
-    if pool.support[row] > before:
-        for s in range(first, first + before):
-            if pool.unknown[s] == pool.unknown[first + before]:
-                pool.J[s] = pool.J[s] + J
-                pool.support[row] = before
-                return
-
-
-@wp.func
 def add_length(
     tree: Tree, tendons: Tendons, m: Motion, pool: CouplerPool, problem: Problem, row: int, t: int, scale: wp.float64
 ):
-    """Add the rate of a length to a row."""
+    """Add the rate of a length to a row; returns the row's w as ``add_motion`` does, 0 for a sum."""
     first = tendons.term_start[t]
     for k in range(first, first + tendons.term_count[t]):
-        merge_term(tree, m, pool, problem, row, tendons.dof[k], scale * wp.float64(tendons.coef[k]))
+        kept = pool.support[row]
+        add_term(tree, m, pool, problem, row, tendons.dof[k], scale * wp.float64(tendons.coef[k]))
+        merge_terms(pool, row, kept)
+    return add_path(tree, tendons, m, pool, problem, row, t, scale)
 
 
 @wp.func
 def mark_tendon(tree: Tree, tendons: Tendons, problem: Problem, t: int):
     """Note which trees a tendon touches."""
+    mark_path(tree, tendons, problem, t)
     first = tendons.term_start[t]
     for k in range(first, first + tendons.term_count[t]):
         problem.tree_start[tree.link_tree[tree.dof_link[tendons.dof[k]]]] = 0
@@ -114,6 +112,15 @@ def tendon_acts(tendons: Tendons, t: int):
 
 
 @wp.func
+def recovery_time(solref: wp.vec2, dt: wp.float64):
+    """How long a length takes back into its range; MuJoCo's damping over its stiffness, where it gives them as times."""
+    tau = wp.float64(2.0) * wp.float64(solref[0]) * wp.float64(solref[1]) * wp.float64(solref[1])
+    if tau < dt:
+        tau = dt
+    return tau
+
+
+@wp.func
 def range_law(tendons: Tendons, t: int, step: JointInput, axis: Axis, length: wp.float64, side: int, dt: wp.float64):
     """Keep a length above the lower end of its range (side 0), or below the upper one."""
     if tendons.limited[t] == 0:
@@ -122,7 +129,7 @@ def range_law(tendons: Tendons, t: int, step: JointInput, axis: Axis, length: wp
     kd = wp.float64(tendons.limit_kd[t])
     if k == wp.float64(0.0):
         k = RIGID
-        kd = dt * RIGID
+        kd = recovery_time(tendons.limit_solref[t], dt) * RIGID
     sign = wp.float64(1 - 2 * side)
     return stop_law(step.options, axis, k, kd, sign * (length - wp.float64(tendons.range[t][side])), sign, dt)
 
@@ -134,7 +141,8 @@ def spring_stretch(tree: Tree, joints: Joints, tendons: Tendons, t: int, length:
     longest = wp.float64(tendons.spring_length[t][1])
     if longest == wp.float64(-1.0):  # MuJoCo's word for "not said"
         if shortest == longest:
-            shortest = tendon_length(tree, tendons, t, joints.rest_q) + length_at_zero(tree, tendons, t)
+            shortest = sum_of_terms(tree, tendons, t, joints.rest_q) + length_at_zero(tree, tendons, t)
+            shortest += wp.float64(tendons.rest_length[t])
         longest = shortest
     if length > shortest and length < longest:
         return wp.float64(0.0), False
@@ -184,6 +192,17 @@ def tendon_law(
 
 
 @wp.func
+def along_the_length(law: RowLaw):
+    """The same law on a row whose velocity is the rate of the length: every impulse of a tendon then lengthens it."""
+    out = law
+    if law.sign < wp.float64(0.0):
+        out.v_hat = -law.v_hat
+        out.lower = -law.upper
+        out.upper = -law.lower
+    return out
+
+
+@wp.func
 def tendon_rows(
     tree: Tree,
     joints: Joints,
@@ -200,17 +219,17 @@ def tendon_rows(
     tendons = table.tendons
     t = table.source_row[c]
     open_row(pool, row)
-    add_length(tree, tendons, m, pool, problem, row, t, wp.float64(1.0))
-    axis = axis_of_row(tree, pool, problem, row, wp.float64(0.0))
+    most = add_length(tree, tendons, m, pool, problem, row, t, wp.float64(1.0))
+    axis = axis_of_row(tree, pool, problem, row, most)
     if axis.w <= wp.float64(0.0):
         return row
     axis.driven = 1  # what moves a joint is not seen on the tendon's own free motion
-    length = tendon_length(tree, tendons, t, step.joint_q) + length_at_zero(tree, tendons, t)
+    length = tendon_length(tree, tendons, m, t, step.joint_q) + length_at_zero(tree, tendons, t)
     last = wp.min(table.axis[c] + LAWS_PER_COUPLING, TENDON_LAWS)
     for which in range(table.axis[c], last):
         law = tendon_law(tree, joints, tendons, t, which, axis, length, step, dt)
         if law.acts == 1:
             open_row(pool, row)
-            add_length(tree, tendons, m, pool, problem, row, t, law.sign)
-            row = settle_row(tree, pool, problem, row, law, wp.float64(0.0))
+            add_length(tree, tendons, m, pool, problem, row, t, wp.float64(1.0))
+            row = settle_row(tree, pool, problem, row, along_the_length(law), most)
     return row
