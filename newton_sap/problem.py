@@ -328,7 +328,7 @@ def number_problem(
         mark_tree(tree, problem, pools.contacts.link_a[start + i])
         mark_tree(tree, problem, pools.contacts.link_b[start + i])
     for c in range(table.group_start[g], table.group_start[g + 1]):
-        mark_coupling(tree, table, problem, c)
+        mark_coupling(table, problem, c)
     number_unknowns(tree, m, problem, g)
     number_rows(tree, m, pools.rows, problem, g)
 

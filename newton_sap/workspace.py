@@ -272,6 +272,8 @@ class CouplingTable:
     coordinates: wp.array[wp.int32]  # (K,) coupled coordinates
     dof_a: wp.array[wp.int32]  # (K,) first dof that follows, or tendon
     dof_b: wp.array[wp.int32]  # (K,) first dof it follows, or tendon, or -1
+    tree_start: wp.array[wp.int32]  # (K + 1,) range of each coupling in tree
+    tree: wp.array[wp.int32]  # trees that it touches
     tendons: Tendons
     joint_enabled: wp.array[wp.bool]
     joint_mimic_coeffs: wp.array[wp.vec2]

@@ -66,15 +66,16 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
     entries += _ball_limits(model, topology)
     entries += _mimics(model, topology)
     entries += _equalities(model, topology)
-    rows, stride = read_tendons(model), max(topology.pair_stride, 2)
+    rows, stride, trees = read_tendons(model), max(topology.pair_stride, 2), {}
     if rows is not None:
-        tendons, groups = make_tendons(model, rows, topology, device)
+        tendons, trees = make_tendons(model, rows, topology, device)
         stride = max(stride, 2 * rows.most_terms(topology))
+        groups = {t: int(topology.arrays["tree_group"][touched[0]]) for t, touched in trees.items()}
         halves = range(0, TENDON_LAWS, LAWS_PER_COUPLING)
         entries += [Coupling(TENDON, g, source_row=t, axis=first) for t, g in groups.items() for first in halves]
         entries += _tendon_equalities(model, rows, groups)
     entries = sorted((e for e in entries if e is not None), key=lambda e: e.group)
-    table = _table(topology, entries, device)
+    table = _table(topology, entries, [_touched_trees(topology, e, trees) for e in entries], device)
     if rows is not None:
         table.tendons = tendons
     attach_model(table, model)
@@ -87,7 +88,19 @@ def tied_groups(table: CouplingTable) -> wp.array:
     return wp.array(tied.astype(np.int32), dtype=wp.int32, device=table.group_start.device)
 
 
-def _table(topology, entries, device) -> CouplingTable:
+def _touched_trees(topology, entry: Coupling, of_tendons: dict[int, list[int]]) -> list[int]:
+    """The trees that a coupling ties together."""
+    arrays, pair = topology.arrays, [k for k in (entry.dof_a, entry.dof_b) if k >= 0]
+    if entry.kind == TENDON:
+        return of_tendons[entry.source_row]
+    if entry.kind == TENDON_LENGTHS:
+        return [tree for t in pair for tree in of_tendons[t]]
+    bodies = [body for body in (entry.body_a, entry.body_b) if body >= 0]
+    links = arrays["dof_link"][pair] if entry.kind == COORDINATES else arrays["body_link"][bodies]
+    return arrays["link_tree"][links[links >= 0]].tolist()
+
+
+def _table(topology, entries, trees: list[list[int]], device) -> CouplingTable:
     columns = {name: [getattr(e, name) for e in entries] for name in Coupling.__dataclass_fields__ if name != "group"}
     table = allocate(CouplingTable, {"*": 0}, device)
     for name, values in columns.items():
@@ -96,6 +109,8 @@ def _table(topology, entries, device) -> CouplingTable:
         else:
             array = wp.array(np.array(values, dtype=np.int32), dtype=wp.int32, device=device)
         setattr(table, name, array)
+    table.tree_start = wp.array(np.cumsum([0, *map(len, trees)]), dtype=wp.int32, device=device)
+    table.tree = wp.array(np.array([t for touched in trees for t in touched], dtype=int), dtype=wp.int32, device=device)
     groups = [e.group for e in entries]
     table.group_start = wp.array(
         np.searchsorted(groups, np.arange(topology.group_count + 1)).astype(np.int32), dtype=wp.int32, device=device

@@ -95,8 +95,8 @@ def reference_coordinates(model) -> wp.array:
     return wp.zeros(0, dtype=wp.float32, device=model.device) if ref is None else ref
 
 
-def make_tendons(model, rows: TendonRows, topology, device) -> tuple[Tendons, dict[int, int]]:
-    """Return the bundle of a model's tendons, without the model's own arrays, and the solve group of each that acts here.
+def make_tendons(model, rows: TendonRows, topology, device) -> tuple[Tendons, dict[int, list[int]]]:
+    """Return the bundle of a model's tendons, without the model's own arrays, and the trees of each that acts here.
 
     Raises:
         NotImplementedError: A tendon over a joint that closes a loop, or over joints or bodies of several solve groups.
@@ -104,21 +104,22 @@ def make_tendons(model, rows: TendonRows, topology, device) -> tuple[Tendons, di
     arrays = topology.arrays
     solver_dof = {int(public): dof for dof, public in enumerate(arrays["dof_public"])}
     start = _table(model).tendon_joint_adr.numpy()
-    terms, groups = np.full(max((s + len(dofs) for s, dofs in zip(start, rows.dofs, strict=True)), default=0), -1), {}
+    terms, trees = np.full(max((s + len(dofs) for s, dofs in zip(start, rows.dofs, strict=True)), default=0), -1), {}
     for t, dofs in enumerate(rows.dofs):
         if any(dof not in solver_dof for dof in dofs):
             _refuse(model, t, "sums a joint that closes a loop", "sum another joint of the loop, or cut the loop there")
         terms[start[t] : start[t] + len(dofs)] = own = [solver_dof[dof] for dof in dofs]
         links = [*arrays["dof_link"][own], *_links_of_path(model, t, rows, arrays)]
-        met = set(arrays["tree_group"][arrays["link_tree"][links]].tolist())
-        if len(met) > 1:
+        touched = np.unique(arrays["link_tree"][links])
+        if len(set(arrays["tree_group"][touched])) > 1:
             _refuse(model, t, "spans several worlds", "give each world a tendon of its own")
-        groups.update((t, group) for group in met)
+        if len(touched):
+            trees[t] = touched.tolist()
     tendons = allocate(Tendons, {"*": 0} | dict.fromkeys(_COMMANDED, len(rows.dofs)), device)
     _set_paths(tendons, model, rows)
     tendons.dof = wp.array(terms, dtype=wp.int32, device=device)
     tendons.limited = wp.array(rows.limited, dtype=wp.int32, device=device)
-    return tendons, groups
+    return tendons, trees
 
 
 def attach_tendons(tendons: Tendons, model) -> None:

@@ -14,7 +14,7 @@ from .ball_limits import ball_limit_rows
 from .clamped_linear import FOUR_PI_SQUARED
 from .coupler_pool import ROWS, Anchor, add_motion, add_term, anchor_of, couple_row, open_row
 from .loop_axes import axis_rows
-from .tendons import add_length, mark_tendon, tendon_acts, tendon_length, tendon_rows
+from .tendons import add_length, tendon_acts, tendon_length, tendon_rows
 
 wp.set_module_options({"enable_backward": False})
 
@@ -301,15 +301,6 @@ def add_coordinate(
 
 
 @wp.func
-def mark_coordinate(tree: Tree, table: CouplingTable, problem: Problem, c: int, which: int):
-    """Note which trees a dof or a tendon moves."""
-    if table.kind[c] == TENDON_LENGTHS:
-        mark_tendon(tree, table.tendons, problem, which)
-    else:
-        problem.tree_start[tree.link_tree[tree.dof_link[which]]] = 0
-
-
-@wp.func
 def coordinate_rows(
     tree: Tree,
     joints: Joints,
@@ -389,20 +380,11 @@ def build_coupling(
 
 
 @wp.func
-def mark_coupling(tree: Tree, table: CouplingTable, problem: Problem, c: int):
+def mark_coupling(table: CouplingTable, problem: Problem, c: int):
     """Note which trees a coupling touches."""
     if is_enabled(table, c):
-        if table.kind[c] == COORDINATES or table.kind[c] == TENDON_LENGTHS:
-            mark_coordinate(tree, table, problem, c, table.dof_a[c])
-            if table.dof_b[c] >= 0:
-                mark_coordinate(tree, table, problem, c, table.dof_b[c])
-        elif table.kind[c] == TENDON:
-            mark_tendon(tree, table.tendons, problem, table.source_row[c])
-        else:
-            if table.body_a[c] >= 0:
-                problem.tree_start[tree.link_tree[tree.body_link[table.body_a[c]]]] = 0
-            if table.body_b[c] >= 0:
-                problem.tree_start[tree.link_tree[tree.body_link[table.body_b[c]]]] = 0
+        for k in range(table.tree_start[c], table.tree_start[c + 1]):
+            problem.tree_start[table.tree[k]] = 0
 
 
 @wp.kernel

@@ -102,19 +102,6 @@ def add_path(
 
 
 @wp.func
-def mark_path(tree: Tree, tendons: Tendons, problem: Problem, t: int):
-    """Note which trees a path touches."""
-    for s in range(tendons.segment_start[t], tendons.segment_start[t + 1]):
-        for side in range(2):
-            site = tendons.site_a[s]
-            if side == 1:
-                site = tendons.site_b[s]
-            body = tendons.shape_body[site]
-            if body >= 0:
-                problem.tree_start[tree.link_tree[tree.body_link[body]]] = 0
-
-
-@wp.func
 def path_wrench(tree: Tree, m: Motion, tendons: Tendons, t: int, body: int):
     """Covector, about the world origin, by which a unit impulse along the length acts on a body."""
     total = wp.spatial_vectord()

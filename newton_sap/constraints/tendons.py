@@ -20,7 +20,7 @@ from .axis_laws import (
 )
 from .coupler_pool import add_term, axis_of_row, open_row, settle_row
 from .drives import Drive, explicit_effort
-from .tendon_paths import add_path, mark_path, merge_terms, path_length
+from .tendon_paths import add_path, merge_terms, path_length
 
 wp.set_module_options({"enable_backward": False})
 
@@ -77,15 +77,6 @@ def add_length(
         add_term(tree, m, pool, problem, row, tendons.dof[k], scale * wp.float64(tendons.coef[k]))
         merge_terms(pool, row, kept)
     return add_path(tree, tendons, m, pool, problem, row, t, scale)
-
-
-@wp.func
-def mark_tendon(tree: Tree, tendons: Tendons, problem: Problem, t: int):
-    """Note which trees a tendon touches."""
-    mark_path(tree, tendons, problem, t)
-    first = tendons.term_start[t]
-    for k in range(first, first + tendons.term_count[t]):
-        problem.tree_start[tree.link_tree[tree.dof_link[tendons.dof[k]]]] = 0
 
 
 @wp.func
