@@ -336,7 +336,9 @@ def test_what_a_path_cannot_be_is_refused(entry, effect, reason):
     SolverSAP(arm("", more=entry))
 
 
-@pytest.mark.parametrize(("name", "value"), [("prm", 0.0), ("prm", np.nan), ("type", 7), ("shape", -1)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("prm", 0.0), ("prm", np.nan), ("type", 7), ("shape", -1), ("num", 99), ("adr", -1)]
+)
 def test_paths_that_make_no_sense_are_refused(name, value):
     """A pulley without a divisor, an unknown entry, a missing site."""
     model = arm('stiffness="5"')

@@ -338,6 +338,15 @@ def test_a_joint_that_closes_a_loop_is_refused():
         SolverSAP(builder.finalize())
 
 
+@pytest.mark.parametrize(("name", "value"), [("joint_num", 9), ("joint", -1)])
+def test_joints_that_the_model_does_not_have_are_refused(name, value):
+    """Rather than left out of the sum."""
+    model = sliders(BOTH.format('stiffness="5"'))
+    getattr(model.mujoco, f"tendon_{name}").fill_(value)
+    with pytest.raises(NotImplementedError, match=r"tendon 0 \('rope'\) sums joints that the model does not have"):
+        SolverSAP(model)
+
+
 def test_a_second_servo_is_refused():
     """A tendon has room for one."""
     with pytest.raises(NotImplementedError, match=r"'it'.* servo on tendon 0 \('rope'\), which another"):

@@ -14,6 +14,7 @@ from .topology import dof_coordinates
 _SPATIAL = 1
 _SITE, _GEOM, _PULLEY = 0, 1, 2
 """MuJoCo's entries of a path, as importers write them."""
+_UNKNOWN = "runs over something that the model does not have"
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ def read_paths(model, table) -> dict[int, Path]:
     out = {}
     for t in spatial:
         entries = slice(start[t], start[t] + count[t])
-        out[int(t)] = _path(kinds[entries], shapes[entries], divisors[entries], bodies)
+        known = 0 <= start[t] and entries.stop <= len(kinds)
+        path = _path(kinds[entries], shapes[entries], divisors[entries], bodies) if known else Path(refused=_UNKNOWN)
+        out[int(t)] = path
     return out
 
 
@@ -50,7 +53,7 @@ def _path(kinds, shapes, divisors, bodies) -> Path:
     if _GEOM in kinds:
         return Path(refused="wraps around a geometry")
     if (sites < 0).any() or not np.isin(kinds, (_SITE, _PULLEY)).all():
-        return Path(refused="runs over something that the model does not have")
+        return Path(refused=_UNKNOWN)
     if not (np.isfinite(pulleys) & (pulleys > 0.0)).all():
         return Path(refused="has a pulley whose divisor is not a positive number")
     segments, share, before = [], 1.0, -1

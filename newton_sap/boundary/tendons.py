@@ -191,6 +191,8 @@ def _term_dofs(model, table) -> list[list[int]]:
     out = []
     for t in range(len(start)):
         own = joints[start[t] : start[t] + count[t]]
+        if len(own) != count[t] or (own < 0).any():
+            _refuse(model, t, "sums joints that the model does not have", _REMEDY)
         dofs = [int(first_dof[j]) for j in own]
         if part is not None:
             dofs = [int(part[dof]) for dof in dofs]
