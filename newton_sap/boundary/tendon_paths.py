@@ -37,14 +37,14 @@ def read_paths(model, table) -> dict[int, Path]:
     if dofs_of_part(model) is not None:
         return {int(t): Path(refused="runs along a path (spatial) past a part of a model") for t in spatial}
     start, count = table.tendon_wrap_adr.numpy(), table.tendon_wrap_num.numpy()
-    kinds, shapes, divisors = (getattr(table, f"tendon_wrap_{name}").numpy() for name in ("type", "shape", "prm"))
+    entries = [getattr(table, f"tendon_wrap_{name}", None) for name in ("type", "shape", "prm")]
+    kinds, shapes, divisors = (np.zeros(0, int) if column is None else column.numpy() for column in entries)
     bodies = model.shape_body.numpy()
     out = {}
     for t in spatial:
-        entries = slice(start[t], start[t] + count[t])
-        known = 0 <= start[t] and entries.stop <= len(kinds)
-        path = _path(kinds[entries], shapes[entries], divisors[entries], bodies) if known else Path(refused=_UNKNOWN)
-        out[int(t)] = path
+        own = slice(start[t], start[t] + count[t])
+        known = 0 <= start[t] and own.stop <= len(kinds)
+        out[int(t)] = _path(kinds[own], shapes[own], divisors[own], bodies) if known else Path(refused=_UNKNOWN)
     return out
 
 

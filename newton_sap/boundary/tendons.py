@@ -17,8 +17,8 @@ _AUTO = 2
 
 _LIVE = {
     "term_start": "joint_adr", "term_count": "joint_num", "coef": "coef", "range": "range", "limit_ke": "limit_ke",
-    "limit_kd": "limit_kd", "limit_solref": "solref_limit", "spring_length": "springlength", "stiffness": "stiffness", "damping": "damping",
-    "friction": "frictionloss", "armature": "armature",
+    "limit_kd": "limit_kd", "limit_solref": "solref_limit", "spring_length": "springlength", "stiffness": "stiffness",
+    "damping": "damping", "friction": "frictionloss", "armature": "armature",
 }  # fmt: skip
 """Arrays of :class:`newton_sap.workspace.Tendons` that are the model's, by the name they have there."""
 
@@ -45,14 +45,12 @@ class TendonRows:
         return bool(self.dofs[t]) or (t in self.paths and bool(self.paths[t].segments))
 
     def most_terms(self, topology) -> int:
-        """Dofs that a row along the longest tendon gathers at most."""
+        """Dofs that a row along the longest tendon gathers at most, a segment not yet merged into it included."""
         depth = np.diff(topology.arrays["path_start"])
         sums = [len(dofs) for dofs in self.dofs]
         for path in self.paths.values():
             links = topology.arrays["body_link"][[b for b in set(path.bodies) if b >= 0]]
-            sums.append(
-                int(depth[links].sum() + 2 * depth[links].max(initial=0))
-            )  # a segment is merged once it is there
+            sums.append(int(depth[links].sum() + 2 * depth[links].max(initial=0)))
         return max(sums)
 
 
