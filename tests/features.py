@@ -77,8 +77,8 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("other equality rows", NO, f"{COUPLINGS}::test_other_equalities_are_refused", "ynnnnn", "`NotImplementedError`"),
         Feature("tendons", NO, "test_features::test_tendons_are_refused", "pnnyyn", "`NotImplementedError`; use SolverXPBD or SolverVBD"),
         Feature("MuJoCo's fixed tendons", YES, "test_tendons::test_moves_like_mujoco", "ynnnnn", "spring, damper, armature, dry friction, range, actuators"),
-        Feature("MuJoCo's spatial tendons over sites and pulleys", YES, "test_tendon_paths::test_moves_like_mujoco", "ynnnnn", "spring, damper, dry friction, range, actuators, equalities; armature: `NotImplementedError`"),
-        Feature("MuJoCo's spatial tendons around geometries", NO, "test_tendon_paths::test_what_a_path_cannot_be_is_refused", "ynnnnn", "`NotImplementedError` where they act"),
+        Feature("MuJoCo's spatial tendons over sites and pulleys", YES, "test_tendon_paths::test_moves_like_mujoco", "ynnnnn", "as fixed ones"),
+        Feature("MuJoCo's spatial tendons around geometries", NO, "test_tendon_paths::test_a_path_around_a_geometry_is_refused", "ynnnnn", "`NotImplementedError` where they act"),
     ],
     "Bodies and worlds": [
         Feature("mass, inertia, COM changed at run time", YES, f"{RUNTIME}::test_change_acts_at_the_next_step", "yyyyyy", "without notice, also in a replayed graph"),

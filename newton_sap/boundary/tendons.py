@@ -72,8 +72,6 @@ def read_tendons(model) -> TendonRows | None:
     for t, path in paths.items():
         if path.refused and acts[t]:
             _refuse(model, t, path.refused, _REMEDY)
-        if path.segments and table.tendon_armature.numpy()[t] != 0.0:
-            _refuse(model, t, "has an armature along a path (spatial)", "give its joints an armature instead")
     return TendonRows(_term_dofs(model, table), paths, limited, acts)
 
 

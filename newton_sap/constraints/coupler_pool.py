@@ -7,13 +7,15 @@ bodies, it conserves momentum.
 import warp as wp
 
 from ..multibody.paths import shared_path
-from ..multibody.spatial import angular, linear, to_quatd, to_vec3d, velocity_at
+from ..multibody.spatial import angular, linear, rotation_of, to_quatd, to_vec3d, velocity_at
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
 from .axis_laws import Axis, RowLaw
 
 wp.set_module_options({"enable_backward": False})
 
 ROWS = wp.constant(COUPLER_ROWS)
+SHORT_TIME = wp.constant(wp.float64(1.0e-5))
+"""Time [s] before and after the step's start between which the change of a covector is measured."""
 ROUNDOFF = wp.constant(wp.float64(1.0e-24))
 """Share of the w a row could have below which it is nothing but roundoff; w goes with the square of the Jacobian."""
 
@@ -63,6 +65,30 @@ def relative_velocity(m: Motion, a: Anchor, b: Anchor):
     if a.link >= 0:
         V = V - m.velocity[a.link]
     return V
+
+
+@wp.func
+def moved(m: Motion, anchor: Anchor, time: wp.float64):
+    """An anchor after its body went on as it goes now."""
+    if anchor.link >= 0:
+        V = m.velocity[anchor.link]
+        anchor.position = anchor.position + time * velocity_at(V, anchor.position)
+        anchor.rotation = rotation_of(time * angular(V)) * anchor.rotation
+    return anchor
+
+
+@wp.func
+def steady_acceleration(m: Motion, a: Anchor, b: Anchor, F: wp.spatial_vectord, change: wp.spatial_vectord):
+    """Acceleration of F . (V_B - V_A) while all dofs keep their velocity: F . (bias_B - bias_A) + dF/dt . (V_B - V_A).
+
+    ``change`` is that of F from ``SHORT_TIME`` before to ``SHORT_TIME`` after.
+    """
+    bias = wp.spatial_vectord()
+    if b.link >= 0:
+        bias = m.bias[b.link]
+    if a.link >= 0:
+        bias = bias - m.bias[a.link]
+    return wp.dot(F, bias) + wp.dot(change, relative_velocity(m, a, b)) / (wp.float64(2.0) * SHORT_TIME)
 
 
 @wp.func

@@ -8,7 +8,7 @@ measured modulo a whole turn; which turn is meant is read from the joint's entry
 import warp as wp
 
 from ..multibody.joints import BALL, read_quaternion
-from ..multibody.spatial import angular, motion, rotation_of, rotation_vector, to_vec3d, velocity_at
+from ..multibody.spatial import motion, rotation_vector, to_vec3d
 from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
 from .axis_laws import (
     NO_LIMIT,
@@ -25,7 +25,7 @@ from .axis_laws import (
     upper_limit_law,
     velocity_limit_law,
 )
-from .coupler_pool import Anchor, joint_anchors, measure_axis, place_row, relative_velocity
+from .coupler_pool import SHORT_TIME, Anchor, joint_anchors, measure_axis, moved, place_row, steady_acceleration
 from .drives import drive_gains, explicit_effort, holds_position
 from .swing_twist import twist_angle, twist_covector
 
@@ -34,9 +34,6 @@ wp.set_module_options({"enable_backward": False})
 TWO_PI = wp.constant(wp.float64(6.283185307179586))
 GIMBAL_LOCK = wp.constant(wp.float64(1.0e-3))
 """Smallest volume of three angular axes; below it the rates of the outer two are not determined."""
-SHORT_TIME = wp.constant(wp.float64(1.0e-5))
-"""Time [s] before and after the step's start between which the change of an axis is measured."""
-
 
 # The laws of a free axis.
 DRIVE = wp.constant(0)
@@ -243,16 +240,6 @@ def has_forces(joints: Joints, step: JointInput, k: int):
 
 
 @wp.func
-def moved(m: Motion, anchor: Anchor, time: wp.float64):
-    """An anchor after its body went on as it goes now."""
-    if anchor.link >= 0:
-        V = m.velocity[anchor.link]
-        anchor.position = anchor.position + time * velocity_at(V, anchor.position)
-        anchor.rotation = rotation_of(time * angular(V)) * anchor.rotation
-    return anchor
-
-
-@wp.func
 def rate_of_rate(
     joints: Joints,
     table: CouplingTable,
@@ -263,19 +250,14 @@ def rate_of_rate(
     F: wp.spatial_vectord,
     joint_q: wp.array[wp.float32],
 ):
-    """Acceleration of an axis while all dofs keep their velocity: F . (bias_B - bias_A) + dF/dt . (V_B - V_A)."""
-    bias = wp.spatial_vectord()
-    if b.link >= 0:
-        bias = m.bias[b.link]
-    if a.link >= 0:
-        bias = bias - m.bias[a.link]
+    """Acceleration of an axis while all dofs keep their velocity."""
     change = wp.spatial_vectord()
     times = int(2)  # no constant: the loop is not to be unrolled
     for side in range(times):
         sign = wp.float64(1 - 2 * side)
         there = loop_axis(joints, table, c, moved(m, a, sign * SHORT_TIME), moved(m, b, sign * SHORT_TIME), joint_q)
         change = change + sign * there.F
-    return wp.dot(F, bias) + wp.dot(change, relative_velocity(m, a, b)) / (wp.float64(2.0) * SHORT_TIME)
+    return steady_acceleration(m, a, b, F, change)
 
 
 @wp.func

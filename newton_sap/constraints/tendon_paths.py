@@ -7,7 +7,7 @@ import warp as wp
 
 from ..multibody.spatial import motion
 from ..workspace import CouplerPool, Motion, Problem, Tendons, Tree
-from .coupler_pool import Anchor, add_motion, anchor_of, relative_velocity
+from .coupler_pool import SHORT_TIME, Anchor, add_motion, anchor_of, moved, relative_velocity, steady_acceleration
 
 wp.set_module_options({"enable_backward": False})
 
@@ -32,18 +32,25 @@ def site_anchor(tree: Tree, m: Motion, tendons: Tendons, shape: int):
 
 
 @wp.func
-def read_segment(tree: Tree, m: Motion, tendons: Tendons, s: int):
-    """A segment where the bodies are."""
+def segment_between(a: Anchor, b: Anchor, share: wp.float64):
+    """The segment from one site to another."""
     out = Segment()
-    out.a = site_anchor(tree, m, tendons, tendons.site_a[s])
-    out.b = site_anchor(tree, m, tendons, tendons.site_b[s])
-    d = out.b.position - out.a.position
+    out.a = a
+    out.b = b
+    d = b.position - a.position
     out.length = wp.length(d)
     if not (out.length <= SHORTEST):
-        share = wp.float64(tendons.share[s])
         u = share * d / out.length
-        out.F = motion(wp.cross(out.b.position, u), u)
+        out.F = motion(wp.cross(b.position, u), u)
     return out
+
+
+@wp.func
+def read_segment(tree: Tree, m: Motion, tendons: Tendons, s: int):
+    """A segment where the bodies are."""
+    a = site_anchor(tree, m, tendons, tendons.site_a[s])
+    b = site_anchor(tree, m, tendons, tendons.site_b[s])
+    return segment_between(a, b, wp.float64(tendons.share[s]))
 
 
 @wp.func
@@ -63,6 +70,23 @@ def path_rate(tree: Tree, m: Motion, tendons: Tendons, t: int):
         segment = read_segment(tree, m, tendons, s)
         rate += wp.dot(segment.F, relative_velocity(m, segment.a, segment.b))
     return rate
+
+
+@wp.func
+def path_acceleration(tree: Tree, m: Motion, tendons: Tendons, t: int):
+    """Acceleration of a path's length while all dofs keep their velocity."""
+    total = wp.float64(0.0)
+    for s in range(tendons.segment_start[t], tendons.segment_start[t + 1]):
+        segment = read_segment(tree, m, tendons, s)
+        share = wp.float64(tendons.share[s])
+        change = wp.spatial_vectord()
+        times = int(2)  # no constant: the loop is not to be unrolled
+        for side in range(times):
+            time = wp.float64(1 - 2 * side) * SHORT_TIME
+            there = segment_between(moved(m, segment.a, time), moved(m, segment.b, time), share)
+            change = change + wp.float64(1 - 2 * side) * there.F
+        total += steady_acceleration(m, segment.a, segment.b, segment.F, change)
+    return total
 
 
 @wp.func

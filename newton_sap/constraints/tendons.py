@@ -20,7 +20,7 @@ from .axis_laws import (
 )
 from .coupler_pool import add_term, axis_of_row, open_row, settle_row
 from .drives import Drive, explicit_effort
-from .tendon_paths import add_path, merge_terms, path_length
+from .tendon_paths import add_path, merge_terms, path_acceleration, path_length
 
 wp.set_module_options({"enable_backward": False})
 
@@ -155,7 +155,7 @@ def tendon_law(
     step: JointInput,
     dt: wp.float64,
 ):
-    """One of the laws of a tendon."""
+    """One of the laws of a tendon, but for its armature."""
     law = RowLaw()
     servo = servo_of(tendons, t, length)
     stretch, taut = spring_stretch(tree, joints, tendons, t, length)
@@ -177,8 +177,6 @@ def tendon_law(
         law = effort_law(effort, axis, dt)
     elif which == PASSIVE:
         law = passive_law(step.options, axis, stiffness, tendons.damping[t], stretch, dt)
-    elif which == ARMATURE:
-        law = armature_law(tendons.armature[t], axis.v0)
     return law
 
 
@@ -219,6 +217,9 @@ def tendon_rows(
     last = wp.min(table.axis[c] + LAWS_PER_COUPLING, TENDON_LAWS)
     for which in range(table.axis[c], last):
         law = tendon_law(tree, joints, tendons, t, which, axis, length, step, dt)
+        if which == ARMATURE and tendons.armature[t] != 0.0:
+            # The armature keeps the length's own rate; what the turning of the path makes of it comes from outside.
+            law = armature_law(tendons.armature[t], axis.v0 - dt * path_acceleration(tree, m, tendons, t))
         if law.acts == 1:
             open_row(pool, row)
             add_length(tree, tendons, m, pool, problem, row, t, wp.float64(1.0))
