@@ -229,10 +229,14 @@ class Tendons:
     site_a: wp.array[wp.int32]  # (segments,) shapes
     site_b: wp.array[wp.int32]
     share: wp.array[wp.float32]  # (segments,) 1 / divisor of the pulley before it
+    around: wp.array[wp.int32]  # (segments,) shape that it goes around, or -1
+    kind: wp.array[wp.int32]  # (segments,) whether that is nothing, a sphere or a cylinder
+    side: wp.array[wp.int32]  # (segments,) site on the side of that where it stays, or -1
     rest_length: wp.array[wp.float32]  # (T,) [m] of each path at the rest coordinates; 0 for sums
     zero_length: wp.array[wp.float32]  # (T,) [m] of each path at zero coordinates; 0 for sums
     shape_body: wp.array[wp.int32]  # (shapes,)
     shape_transform: wp.array[wp.transform]  # (shapes,)
+    shape_scale: wp.array[wp.vec3]  # (shapes,) radius first
     limited: wp.array[wp.int32]  # (T,) 1 where the range counts
     range: wp.array[wp.vec2]  # (T,) [m]
     limit_ke: wp.array[wp.float32]  # (T,) [N/m]; 0 for a range that is near-rigid

@@ -78,7 +78,7 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("tendons", NO, "test_features::test_tendons_are_refused", "pnnyyn", "`NotImplementedError`; use SolverXPBD or SolverVBD"),
         Feature("MuJoCo's fixed tendons", YES, "test_tendons::test_moves_like_mujoco", "ynnnnn", "spring, damper, armature, dry friction, range, actuators"),
         Feature("MuJoCo's spatial tendons over sites and pulleys", YES, "test_tendon_paths::test_moves_like_mujoco", "ynnnnn", "as fixed ones"),
-        Feature("MuJoCo's spatial tendons around geometries", NO, "test_tendon_paths::test_a_path_around_a_geometry_is_refused", "ynnnnn", "`NotImplementedError` where they act"),
+        Feature("MuJoCo's spatial tendons around spheres and cylinders", YES, "test_tendon_wrap::test_moves_like_mujoco", "ynnnnn", "as fixed ones; through the inside: `NotImplementedError`"),
     ],
     "Bodies and worlds": [
         Feature("mass, inertia, COM changed at run time", YES, f"{RUNTIME}::test_change_acts_at_the_next_step", "yyyyyy", "without notice, also in a replayed graph"),

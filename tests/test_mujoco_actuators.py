@@ -21,9 +21,9 @@ MECHANISM = """<mujoco><compiler angle="radian"/><option gravity="0 0 {gravity}"
   <body name="cart" pos="1 0 1"><joint name="rail" type="slide" axis="1 0 0" {rail}/>
     <geom type="sphere" size=".1" mass="2" contype="0" conaffinity="0"/><site name="hook"/></body>
   <body name="head" pos="3 0 1"><joint name="neck" type="ball"/>
-    <geom name="skull" type="sphere" size=".1" pos="0 0 .1" contype="0" conaffinity="0"/></body>
+    <geom name="skull" type="sphere" size=".1" pos="0 0 .1" contype="0" conaffinity="0"/><site name="brain" pos="0 .02 .1"/></body>
   <site name="goal"/>
-</worldbody><tendon><spatial name="path"><site site="hook"/><geom geom="skull"/><site site="goal"/></spatial></tendon>
+</worldbody><tendon><spatial name="path"><site site="hook"/><geom geom="skull" sidesite="brain"/><site site="goal"/></spatial></tendon>
 <actuator>{actuators}</actuator></mujoco>"""
 
 EVERY_KIND = """

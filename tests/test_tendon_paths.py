@@ -284,7 +284,7 @@ def test_an_equality_holds_a_path():
     assert state.joint_qd.numpy()[2] - fall == pytest.approx(-0.005 * G, rel=1e-4)
 
 
-def test_an_equality_around_a_geometry_is_refused():
+def test_an_equality_of_a_path_that_is_not_simulated_is_refused():
     """The tendon exerts nothing, but the row would."""
     wrapped = (
         SPATIAL.format("", '<geom geom="shin"/><site site="corner"/>')
@@ -336,14 +336,6 @@ def test_springs_along_paths_hold_energy():
         model = finish(text)
         report = SolverSAP(model).report(placed(model))
         assert report.potential_energy == pytest.approx([25.0 * stretched**2], rel=1e-6)
-
-
-def test_a_path_around_a_geometry_is_refused():
-    """By name, with a remedy; it may measure."""
-    around = '<geom geom="shin"/><site site="corner"/>'
-    with pytest.raises(NotImplementedError, match=r"tendon 0 \('rope'\) wraps around a geometry; .*SolverMuJoCo"):
-        SolverSAP(arm('stiffness="5"', more=around))
-    SolverSAP(arm("", more=around))
 
 
 @pytest.mark.parametrize(

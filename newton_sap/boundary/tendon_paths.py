@@ -8,23 +8,38 @@ import newton
 import numpy as np
 import warp as wp
 
+from ..constraints.tendon_paths import measure_paths
+from ..constraints.tendon_wrap import CYLINDER, NOTHING, SPHERE
+from ..workspace import Tendons
 from .parts import dofs_of_part
 from .topology import dof_coordinates
 
 _SPATIAL = 1
 _SITE, _GEOM, _PULLEY = 0, 1, 2
 """MuJoCo's entries of a path, as importers write them."""
+_ROUND = {int(newton.GeoType.SPHERE): int(SPHERE), int(newton.GeoType.CYLINDER): int(CYLINDER)}
 _UNKNOWN = "runs over something that the model does not have"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """From one site to the next; fields are columns of :class:`newton_sap.workspace.Tendons`."""
+
+    site_a: int
+    site_b: int
+    share: float
+    around: int = -1
+    kind: int = NOTHING
+    side: int = -1
 
 
 @dataclass(frozen=True)
 class Path:
     """One spatial tendon; without segments if it is not simulated, but may measure."""
 
-    segments: list[tuple[int, int, float]] = field(default_factory=list)
-    """Two shapes that are sites, and the segment's share of the length."""
+    segments: list[Segment] = field(default_factory=list)
     bodies: list[int] = field(default_factory=list)
-    """Of the sites, -1 for the world."""
+    """Of the sites and geometries that the segments name, -1 for the world."""
     refused: str = ""
     """Why it cannot act."""
 
@@ -37,54 +52,80 @@ def read_paths(model, table) -> dict[int, Path]:
     if dofs_of_part(model) is not None:
         return {int(t): Path(refused="runs along a path (spatial) past a part of a model") for t in spatial}
     start, count = table.tendon_wrap_adr.numpy(), table.tendon_wrap_num.numpy()
-    entries = [getattr(table, f"tendon_wrap_{name}", None) for name in ("type", "shape", "prm")]
-    kinds, shapes, divisors = (np.zeros(0, int) if column is None else column.numpy() for column in entries)
-    bodies = model.shape_body.numpy()
-    out = {}
-    for t in spatial:
-        own = slice(start[t], start[t] + count[t])
-        known = 0 <= start[t] and own.stop <= len(kinds)
-        out[int(t)] = _path(kinds[own], shapes[own], divisors[own], bodies) if known else Path(refused=_UNKNOWN)
-    return out
+    columns = [getattr(table, f"tendon_wrap_{name}", None) for name in ("type", "shape", "prm", "sidesite")]
+    entries = [() if column is None else column.numpy().tolist() for column in columns]
+    rows = list(zip(*entries, strict=True))
+    paths = {}
+    for t in spatial.tolist():
+        known = 0 <= start[t] and start[t] + count[t] <= len(rows)
+        paths[t] = _path(model, rows[start[t] : start[t] + count[t]]) if known else Path(refused=_UNKNOWN)
+    return paths
 
 
-def _path(kinds, shapes, divisors, bodies) -> Path:
-    sites, pulleys = shapes[kinds == _SITE], divisors[kinds == _PULLEY]
-    if _GEOM in kinds:
-        return Path(refused="wraps around a geometry")
-    if (sites < 0).any() or not np.isin(kinds, (_SITE, _PULLEY)).all():
-        return Path(refused=_UNKNOWN)
-    if not (np.isfinite(pulleys) & (pulleys > 0.0)).all():
-        return Path(refused="has a pulley whose divisor is not a positive number")
-    segments, share, before = [], 1.0, -1
-    for kind, shape, divisor in zip(kinds, shapes, divisors, strict=True):
+def _path(model, rows: list[tuple[int, int, float, int]]) -> Path:
+    segments, share, before, obstacle = [], 1.0, -1, None
+    for kind, shape, divisor, side in rows:
         if kind == _PULLEY:
-            share, before = 1.0 / float(divisor), -1
-            continue
-        if before >= 0:
-            segments.append((before, int(shape), share))
-        before = int(shape)
-    return Path(segments, bodies[sites].tolist())
+            if not 0.0 < divisor < np.inf:
+                return Path(refused="has a pulley whose divisor is not a positive number")
+            share, before = 1.0 / divisor, -1
+        elif shape < 0 or kind not in (_SITE, _GEOM) or (kind == _GEOM and before < 0):
+            return Path(refused=_UNKNOWN)
+        elif kind == _GEOM:
+            obstacle = shape, side
+        else:
+            if before >= 0:
+                segments.append(_segment(model, before, shape, share, obstacle))
+            before, obstacle = shape, None
+    reasons = [segment for segment in segments if isinstance(segment, str)]
+    if reasons or obstacle:
+        return Path(refused=reasons[0] if reasons else _UNKNOWN)
+    named = {shape for s in segments for shape in (s.site_a, s.site_b, s.around) if shape >= 0}
+    return Path(segments, [int(body) for body in model.shape_body.numpy()[sorted(named)]])
 
 
-def path_lengths(model, paths: dict[int, Path], count: int, coordinates: np.ndarray) -> np.ndarray:
-    """(T,) length [m] of each path at ``coordinates`` (those of free and ball joints as in the model), 0 for sums."""
-    lengths = np.zeros(count)
-    if not any(path.segments for path in paths.values()):
-        return lengths
-    coord, q = dof_coordinates(model), model.joint_q.numpy().copy()
-    plain = coord[coord >= 0]
-    q[plain] = coordinates[plain]
+def _segment(model, before: int, shape: int, share: float, obstacle: tuple[int, int] | None) -> Segment | str:
+    """A segment, or why there can be none."""
+    if obstacle is None:
+        return Segment(before, shape, share)
+    around, side = obstacle
+    kind = _ROUND.get(int(model.shape_type.numpy()[around]))
+    if kind is None:
+        return "wraps around what is neither a sphere nor a cylinder"
+    if side >= 0 and _is_inside(model, around, side):
+        return "runs through the inside of a geometry"
+    return Segment(before, shape, share, around, kind, side)
+
+
+def _is_inside(model, around: int, side: int) -> bool:
+    """Whether a site is inside a round geometry, where both are as the model has them: MuJoCo then keeps a tendon inside."""
     state = model.state()
-    newton.eval_fk(model, wp.array(q, dtype=wp.float32, device=model.device), model.joint_qd, state)
-    poses, local, body = state.body_q.numpy(), model.shape_transform.numpy(), model.shape_body.numpy()
+    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
+    places = []
+    for shape in (around, side):
+        place = wp.transform(*(float(x) for x in model.shape_transform.numpy()[shape]))
+        body = int(model.shape_body.numpy()[shape])
+        if body >= 0:
+            place = wp.transform(*(float(x) for x in state.body_q.numpy()[body])) * place
+        places.append(place)
+    offset = wp.transform_get_translation(wp.transform_inverse(places[0]) * places[1])
+    return wp.length(offset) < model.shape_scale.numpy()[around][0]
 
-    def position(shape: int) -> np.ndarray:
-        at = wp.transform(*(float(x) for x in local[shape]))
-        if body[shape] >= 0:
-            at = wp.transform(*(float(x) for x in poses[body[shape]])) * at
-        return np.array(wp.transform_get_translation(at))
 
-    for t, path in paths.items():
-        lengths[t] = sum(share * np.linalg.norm(position(b) - position(a)) for a, b, share in path.segments)
-    return lengths
+def set_lengths(tendons: Tendons, model) -> None:
+    """Measure the paths where all joints are at rest, and at zero coordinates; free and ball joints are as in the model."""
+    count, device = len(tendons.effort), tendons.effort.device
+    coord = dof_coordinates(model)
+    plain = coord[coord >= 0]
+    for name, coordinates in (
+        ("rest_length", model.joint_rest_q.numpy()),
+        ("zero_length", np.zeros(len(model.joint_q))),
+    ):
+        out = wp.zeros(count, dtype=wp.float32, device=device)
+        if len(tendons.site_a):
+            q = model.joint_q.numpy().copy()
+            q[plain] = coordinates[plain]
+            state = model.state()
+            newton.eval_fk(model, wp.array(q, dtype=wp.float32, device=device), model.joint_qd, state)
+            wp.launch(measure_paths, count, [tendons, state.body_q], [out], device=device)
+        setattr(tendons, name, out)

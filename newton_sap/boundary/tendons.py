@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import warp as wp
 
 from ..workspace import Tendons, allocate
 from .parts import ELSEWHERE, dofs_of_part, whole_of
-from .tendon_paths import Path, path_lengths, read_paths
+from .tendon_paths import Path, Segment, read_paths, set_lengths
 from .topology import body_name, dof_coordinates, joint_name
 
 _AUTO = 2
@@ -121,7 +121,7 @@ def make_tendons(model, rows: TendonRows, topology, device) -> tuple[Tendons, di
 def attach_tendons(tendons: Tendons, model) -> None:
     """Point the bundle at the model's current parameters."""
     table = _table(model)
-    tendons.shape_body, tendons.shape_transform = model.shape_body, model.shape_transform
+    _attach_shapes(tendons, model)
     for name, column in _LIVE.items():
         setattr(tendons, name, getattr(table, f"tendon_{column}", None))
     tendons.ref = reference_coordinates(model)
@@ -146,14 +146,18 @@ def _set_paths(tendons: Tendons, model, rows: TendonRows) -> None:
     """Write the routes into the bundle."""
     count, device = len(rows.dofs), tendons.effort.device
     segments = [rows.paths[t].segments if t in rows.paths else [] for t in range(count)]
-    columns = np.array([segment for path in segments for segment in path], dtype=float).reshape(-1, 3).T
-    starts = np.cumsum([0, *map(len, segments)])
-    for name, values in (("segment_start", starts), ("site_a", columns[0]), ("site_b", columns[1])):
-        setattr(tendons, name, wp.array(values, dtype=wp.int32, device=device))
-    rest = model.joint_rest_q.numpy()
-    at_rest, at_zero = (path_lengths(model, rows.paths, count, q) for q in (rest, np.zeros_like(rest)))
-    for name, values in (("share", columns[2]), ("rest_length", at_rest), ("zero_length", at_zero)):
-        setattr(tendons, name, wp.array(values, dtype=wp.float32, device=device))
+    tendons.segment_start = wp.array(np.cumsum([0, *map(len, segments)]), dtype=wp.int32, device=device)
+    for column in fields(Segment):
+        values = [getattr(segment, column.name) for path in segments for segment in path]
+        dtype = wp.float32 if column.name == "share" else wp.int32
+        setattr(tendons, column.name, wp.array(values, dtype=dtype, device=device))
+    _attach_shapes(tendons, model)
+    set_lengths(tendons, model)
+
+
+def _attach_shapes(tendons: Tendons, model) -> None:
+    tendons.shape_body, tendons.shape_transform = model.shape_body, model.shape_transform
+    tendons.shape_scale = model.shape_scale
 
 
 def _name(table, t: int) -> str:

@@ -1,56 +1,126 @@
-"""Paths of MuJoCo's spatial tendons: straight segments between sites, each with its share of the length.
+"""Paths of MuJoCo's spatial tendons: segments from site to site, straight or around a round body, each with its share.
 
-A segment's length grows at ``F . (V_B - V_A)``: its force is one line through both sites, and conserves momentum.
+The force of a straight piece is one line through its ends, and conserves momentum. Around a body the tendon is the shortest
+way, so that its length changes as if both points where it leaves the surface were fixed on the body.
 """
 
 import warp as wp
 
-from ..multibody.spatial import motion
+from ..multibody.spatial import motion, to_quatd, to_vec3d
 from ..workspace import CouplerPool, Motion, Problem, Tendons, Tree
 from .coupler_pool import SHORT_TIME, Anchor, add_motion, anchor_of, moved, relative_velocity, steady_acceleration
+from .tendon_wrap import NOTHING, wrap
 
 wp.set_module_options({"enable_backward": False})
 
 SHORTEST = wp.constant(wp.float64(1.0e-9))
-"""Length [m] below which a segment has no direction."""
+"""Length [m] below which a piece has no direction."""
+
+
+@wp.struct
+class Route:
+    """What a segment connects."""
+
+    a: Anchor
+    around: Anchor  # the round body's centre; b where there is none
+    side: Anchor  # a site on the side where the tendon stays, if it is sided
+    b: Anchor
+    kind: int
+    sided: int
+    radius: wp.float64
+    share: wp.float64
 
 
 @wp.struct
 class Segment:
-    """A straight piece of a path."""
+    """A segment's length and how it changes, with its share of the path's; F is 0 where a piece has no direction."""
 
-    a: Anchor
-    b: Anchor
     length: wp.float64
-    F: wp.spatial_vectord  # covector of the length's rate, with the segment's share; 0 where it has no direction
+    first: wp.vec3d  # where the first piece ends
+    F_first: wp.spatial_vectord  # on the velocity of what it goes around, or of B, against A
+    F_last: wp.spatial_vectord  # on that of B against what it goes around; 0 where it goes straight
 
 
 @wp.func
-def site_anchor(tree: Tree, m: Motion, tendons: Tendons, shape: int):
-    """A site on its body, or in the world."""
-    return anchor_of(tree, m, tendons.shape_body[shape], tendons.shape_transform[shape])
-
-
-@wp.func
-def segment_between(a: Anchor, b: Anchor, share: wp.float64):
-    """The segment from one site to another."""
-    out = Segment()
+def route_between(tendons: Tendons, s: int, a: Anchor, b: Anchor):
+    """A segment's route without what it goes around."""
+    out = Route()
     out.a = a
     out.b = b
-    d = b.position - a.position
-    out.length = wp.length(d)
-    if not (out.length <= SHORTEST):
-        u = share * d / out.length
-        out.F = motion(wp.cross(b.position, u), u)
+    out.around = b
+    out.kind = tendons.kind[s]
+    out.sided = int(tendons.side[s] >= 0)
+    out.share = wp.float64(tendons.share[s])
+    if out.kind != NOTHING:
+        out.radius = wp.float64(tendons.shape_scale[tendons.around[s]][0])
     return out
 
 
 @wp.func
-def read_segment(tree: Tree, m: Motion, tendons: Tendons, s: int):
-    """A segment where the bodies are."""
-    a = site_anchor(tree, m, tendons, tendons.site_a[s])
-    b = site_anchor(tree, m, tendons, tendons.site_b[s])
-    return segment_between(a, b, wp.float64(tendons.share[s]))
+def shape_anchor(tree: Tree, m: Motion, tendons: Tendons, shape: int):
+    """A site or a geometry on its body, or in the world."""
+    return anchor_of(tree, m, tendons.shape_body[shape], tendons.shape_transform[shape])
+
+
+@wp.func
+def read_route(tree: Tree, m: Motion, tendons: Tendons, s: int):
+    """A segment's ends and obstacle where the bodies are."""
+    a = shape_anchor(tree, m, tendons, tendons.site_a[s])
+    b = shape_anchor(tree, m, tendons, tendons.site_b[s])
+    out = route_between(tendons, s, a, b)
+    if out.kind != NOTHING:
+        out.around = shape_anchor(tree, m, tendons, tendons.around[s])
+    if out.sided == 1:
+        out.side = shape_anchor(tree, m, tendons, tendons.side[s])
+    return out
+
+
+@wp.func
+def line(a: wp.vec3d, b: wp.vec3d, share: wp.float64):
+    """Covector of the rate at which two points part."""
+    d = b - a
+    F = wp.spatial_vectord()
+    if not (wp.length(d) <= SHORTEST):
+        u = share * d / wp.length(d)
+        F = motion(wp.cross(b, u), u)
+    return F
+
+
+@wp.func
+def lay(route: Route):
+    """Lay a segment along its route."""
+    out = Segment()
+    a = route.a.position
+    b = route.b.position
+    out.first = b
+    out.length = route.share * wp.length(b - a)
+    if route.kind != NOTHING:
+        touch = wrap(route.kind, route.around, route.radius, a, b, route.side.position, route.sided)
+        if touch.on == 1:
+            out.first = touch.first
+            out.length = route.share * (wp.length(touch.first - a) + touch.length + wp.length(b - touch.last))
+            out.F_last = line(touch.last, b, route.share)
+    out.F_first = line(a, out.first, route.share)
+    return out
+
+
+@wp.func
+def middle(route: Route, segment: Segment):
+    """What the first piece pulls at: the round body while the segment lies on it, else B."""
+    out = route.around
+    if wp.length_sq(segment.F_last) == wp.float64(0.0):
+        out = route.b
+    return out
+
+
+@wp.func
+def later(m: Motion, route: Route, time: wp.float64):
+    """A route after all its bodies went on for some time as they go now."""
+    route.a = moved(m, route.a, time)
+    route.b = moved(m, route.b, time)
+    route.around = moved(m, route.around, time)
+    route.side = moved(m, route.side, time)
+    return route
 
 
 @wp.func
@@ -58,7 +128,7 @@ def path_length(tree: Tree, m: Motion, tendons: Tendons, t: int):
     """Length of a path; 0 for a tendon that has none."""
     length = wp.float64(0.0)
     for s in range(tendons.segment_start[t], tendons.segment_start[t + 1]):
-        length += wp.float64(tendons.share[s]) * read_segment(tree, m, tendons, s).length
+        length += lay(read_route(tree, m, tendons, s)).length
     return length
 
 
@@ -67,8 +137,11 @@ def path_rate(tree: Tree, m: Motion, tendons: Tendons, t: int):
     """Rate of a path's length."""
     rate = wp.float64(0.0)
     for s in range(tendons.segment_start[t], tendons.segment_start[t + 1]):
-        segment = read_segment(tree, m, tendons, s)
-        rate += wp.dot(segment.F, relative_velocity(m, segment.a, segment.b))
+        route = read_route(tree, m, tendons, s)
+        segment = lay(route)
+        mid = middle(route, segment)
+        rate += wp.dot(segment.F_first, relative_velocity(m, route.a, mid))
+        rate += wp.dot(segment.F_last, relative_velocity(m, mid, route.b))
     return rate
 
 
@@ -77,15 +150,19 @@ def path_acceleration(tree: Tree, m: Motion, tendons: Tendons, t: int):
     """Acceleration of a path's length while all dofs keep their velocity."""
     total = wp.float64(0.0)
     for s in range(tendons.segment_start[t], tendons.segment_start[t + 1]):
-        segment = read_segment(tree, m, tendons, s)
-        share = wp.float64(tendons.share[s])
-        change = wp.spatial_vectord()
+        route = read_route(tree, m, tendons, s)
+        segment = lay(route)
+        mid = middle(route, segment)
+        change_first = wp.spatial_vectord()
+        change_last = wp.spatial_vectord()
         times = int(2)  # no constant: the loop is not to be unrolled
         for side in range(times):
-            time = wp.float64(1 - 2 * side) * SHORT_TIME
-            there = segment_between(moved(m, segment.a, time), moved(m, segment.b, time), share)
-            change = change + wp.float64(1 - 2 * side) * there.F
-        total += steady_acceleration(m, segment.a, segment.b, segment.F, change)
+            sign = wp.float64(1 - 2 * side)
+            there = lay(later(m, route, sign * SHORT_TIME))
+            change_first = change_first + sign * there.F_first
+            change_last = change_last + sign * there.F_last
+        total += steady_acceleration(m, route.a, mid, segment.F_first, change_first)
+        total += steady_acceleration(m, mid, route.b, segment.F_last, change_last)
     return total
 
 
@@ -116,12 +193,19 @@ def add_path(
     """Add the rate of a path's length to a row; returns the row's w as :func:`.coupler_pool.add_motion` does."""
     most = wp.float64(0.0)
     for s in range(tendons.segment_start[t], tendons.segment_start[t + 1]):
-        segment = read_segment(tree, m, tendons, s)
-        kept = pool.support[row]
-        a = segment.a.link
-        b = segment.b.link
-        most += add_motion(tree, m, pool, problem, row, a, b, scale * segment.F, segment.b.position)
-        merge_terms(pool, row, kept)
+        route = read_route(tree, m, tendons, s)
+        segment = lay(route)
+        link = middle(route, segment).link
+        pieces = int(2)  # no constant: the loop is not to be unrolled
+        for piece in range(pieces):
+            kept = pool.support[row]
+            if piece == 0:
+                F = scale * segment.F_first
+                most += add_motion(tree, m, pool, problem, row, route.a.link, link, F, segment.first)
+            else:
+                F = scale * segment.F_last
+                most += add_motion(tree, m, pool, problem, row, link, route.b.link, F, route.b.position)
+            merge_terms(pool, row, kept)
     return most
 
 
@@ -130,9 +214,43 @@ def path_wrench(tree: Tree, m: Motion, tendons: Tendons, t: int, body: int):
     """Covector, about the world origin, by which a unit impulse along the length acts on a body."""
     total = wp.spatial_vectord()
     for s in range(tendons.segment_start[t], tendons.segment_start[t + 1]):
-        F = read_segment(tree, m, tendons, s).F
-        if tendons.shape_body[tendons.site_a[s]] == body:
-            total = total - F
-        if tendons.shape_body[tendons.site_b[s]] == body:
-            total = total + F
+        route = read_route(tree, m, tendons, s)
+        segment = lay(route)
+        link = tree.body_link[body]
+        mid = middle(route, segment).link
+        if route.a.link == link:
+            total = total - segment.F_first
+        if mid == link:
+            total = total + segment.F_first - segment.F_last
+        if route.b.link == link:
+            total = total + segment.F_last
     return total
+
+
+@wp.func
+def anchor_at(tendons: Tendons, body_q: wp.array[wp.transform], shape: int):
+    """A site or a geometry on a body in a pose, or in the world."""
+    at = tendons.shape_transform[shape]
+    body = tendons.shape_body[shape]
+    if body >= 0:
+        at = body_q[body] * at
+    out = Anchor()
+    out.position = to_vec3d(wp.transform_get_translation(at))
+    out.rotation = to_quatd(wp.transform_get_rotation(at))
+    return out
+
+
+@wp.kernel
+def measure_paths(tendons: Tendons, body_q: wp.array[wp.transform], length: wp.array[wp.float32]):
+    """Length of each path where the bodies have some poses, 0 for a sum."""
+    t = wp.tid()
+    total = wp.float64(0.0)
+    for s in range(tendons.segment_start[t], tendons.segment_start[t + 1]):
+        a = anchor_at(tendons, body_q, tendons.site_a[s])
+        route = route_between(tendons, s, a, anchor_at(tendons, body_q, tendons.site_b[s]))
+        if route.kind != NOTHING:
+            route.around = anchor_at(tendons, body_q, tendons.around[s])
+        if route.sided == 1:
+            route.side = anchor_at(tendons, body_q, tendons.side[s])
+        total += lay(route).length
+    length[t] = wp.float32(total)
