@@ -18,7 +18,7 @@ from .boundary.capacity import default_contact_capacity
 from .boundary.contact_rows import ContactRows
 from .boundary.contacts import collect_contacts, fill_contacts
 from .boundary.convention import SapControl, SapState
-from .boundary.couplings import attach_model, build_couplings, tied_groups
+from .boundary.couplings import assembling_kernels, attach_model, build_couplings, tied_groups
 from .boundary.detection import OwnedDetection
 from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
 from .boundary.topology import build_topology
@@ -30,7 +30,6 @@ from .boundary.validation import (
     validate_topology,
 )
 from .config import SAPOptions, resolve_options
-from .constraints.couplers import assemble_couplings
 from .constraints.laws import contact_law
 from .coupling import CoupledArticulations
 from .diagnostics import SolverReport, clear_stats, read_report, require_healthy
@@ -266,9 +265,9 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         """Rows, unknowns, contact Jacobians and regularisation of every group."""
         inputs = [self.joints, self.bodies, self.couplings, self.motion, self.pools, self.problem, frame.step]
         self.launches.groups(assemble_problem, inputs)
-        if self.couplings.kind.shape[0]:
+        for kernel in self._coupling_kernels:
             inputs = [self.joints, self.couplings, self.motion, self.pools.couplers, self.problem]
-            self.launches.groups(assemble_couplings, [*inputs, frame.step.joints, frame.dt])
+            self.launches.groups(kernel, [*inputs, frame.step.joints, frame.dt])
 
     def _minimize(self, frame: Frame) -> None:
         """The velocity at the end of the step."""
@@ -445,6 +444,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.pools = Pools()
         self.pools.rows = allocate(RowPool, {"*": rows, "count": size.group_count}, device)
         self.couplings, self.pools.couplers = build_couplings(self.model, size, size.loop_joints, device)
+        self._coupling_kernels = assembling_kernels(self.couplings)
         self.tree.group_tied = tied_groups(self.couplings)
         self.launches = Launches(self.tree, size, device)
         self.frames = Frames()
@@ -524,8 +524,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         stages = [actuate] if self.actuators is not None else []
         stages += [adopt_body_velocity] if len(self._adopting_joints) else []
         stages += [kinematics, free_motion, collect_contacts, assemble_problem]
-        stages += [assemble_couplings] if self.couplings.kind.shape[0] else []
-        stages += [self._minimize_kernel, integrate, output.publish_bodies]
+        stages += [*self._coupling_kernels, self._minimize_kernel, integrate, output.publish_bodies]
         stages += [output.publish_loop_joints] if self.topology.loop_joints else []
         for kernel in (*stages, clear_stats):
             wp.load_module(kernel.module, device=self.device, block_dim=BLOCK_DIM)

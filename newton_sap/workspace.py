@@ -232,6 +232,11 @@ class Tendons:
     around: wp.array[wp.int32]  # (segments,) shape that it goes around, or -1
     kind: wp.array[wp.int32]  # (segments,) whether that is nothing, a sphere or a cylinder
     side: wp.array[wp.int32]  # (segments,) site on the side of that where it stays, or -1
+    F_first: wp.array[
+        wp.spatial_vectord
+    ]  # (segments,) of this step: what parts A from the middle, and the middle from B
+    F_last: wp.array[wp.spatial_vectord]
+    middle: wp.array[wp.int32]  # (segments,) link that it lies on in this step, or that of B
     rest_length: wp.array[wp.float32]  # (T,) [m] of each path at the rest coordinates; 0 for sums
     zero_length: wp.array[wp.float32]  # (T,) [m] of each path at zero coordinates; 0 for sums
     shape_body: wp.array[wp.int32]  # (shapes,)

@@ -21,8 +21,9 @@ from ..constraints.couplers import (
     MIMIC_ROW,
     TENDON,
     TENDON_LENGTHS,
+    assemble_couplings,
 )
-from ..constraints.tendons import LAWS_PER_COUPLING, TENDON_LAWS
+from ..constraints.tendons import LAWS_PER_COUPLING, TENDON_LAWS, assemble_tendons
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
 from .tendons import attach_tendons, make_tendons, read_tendons, tendon_name
 from .topology import FREELY, Topology, body_name, equality_table, joint_name
@@ -80,6 +81,12 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
         table.tendons = tendons
     attach_model(table, model)
     return table, _pool(entries, stride, device)
+
+
+def assembling_kernels(table: CouplingTable) -> list:
+    """Return the kernels that build the rows of a model's couplings."""
+    tendons = np.isin(table.kind.numpy(), (int(TENDON), int(TENDON_LENGTHS)))
+    return [assemble_couplings] * bool((~tendons).any()) + [assemble_tendons] * bool(tendons.any())
 
 
 def tied_groups(table: CouplingTable) -> wp.array:

@@ -77,37 +77,37 @@ def closes_loop(tree: Tree, table: CouplingTable, c: int):
 
 
 @wp.func
-def tendon_impulse(tree: Tree, table: CouplingTable, m: Motion, couplers: CouplerPool, c: int, body: int):
+def tendon_impulse(tree: Tree, table: CouplingTable, couplers: CouplerPool, c: int, body: int):
     """What the laws of a tendon that runs along a path gave one body."""
     gamma = wp.float64(0.0)
     for row in range(ROWS * c, ROWS * c + ROWS):
         if couplers.support[row] > 0:
             gamma += couplers.gamma[row]
-    return gamma * path_wrench(tree, m, table.tendons, table.source_row[c], body)
+    return gamma * path_wrench(tree, table.tendons, table.source_row[c], body)
 
 
 @wp.func
-def tied_tendons_impulse(tree: Tree, table: CouplingTable, m: Motion, couplers: CouplerPool, c: int, body: int):
+def tied_tendons_impulse(tree: Tree, table: CouplingTable, couplers: CouplerPool, c: int, body: int):
     """What an equality of tendons that run along paths gave one body."""
     row = ROWS * c
     wrench = wp.spatial_vectord()
     if couplers.support[row] > 0:
-        wrench = couplers.gamma[row] * path_wrench(tree, m, table.tendons, table.dof_a[c], body)
+        wrench = couplers.gamma[row] * path_wrench(tree, table.tendons, table.dof_a[c], body)
         if table.dof_b[c] >= 0:
             led = couplers.slope[row] * couplers.gamma[row]
-            wrench = wrench - led * path_wrench(tree, m, table.tendons, table.dof_b[c], body)
+            wrench = wrench - led * path_wrench(tree, table.tendons, table.dof_b[c], body)
     return wrench
 
 
 @wp.func
-def closure_impulse(tree: Tree, table: CouplingTable, m: Motion, couplers: CouplerPool, g: int, body: int):
+def closure_impulse(tree: Tree, table: CouplingTable, couplers: CouplerPool, g: int, body: int):
     """What loop closures, equality constraints and tendons along paths gave one body."""
     total = wp.spatial_vectord()
     for c in range(table.group_start[g], table.group_start[g + 1]):
         if table.kind[c] == TENDON:
-            total = total + tendon_impulse(tree, table, m, couplers, c, body)
+            total = total + tendon_impulse(tree, table, couplers, c, body)
         elif table.kind[c] == TENDON_LENGTHS:
-            total = total + tied_tendons_impulse(tree, table, m, couplers, c, body)
+            total = total + tied_tendons_impulse(tree, table, couplers, c, body)
         elif closes_loop(tree, table, c):
             for row in range(ROWS * c, ROWS * c + ROWS):
                 if couplers.support[row] > 0:
@@ -142,7 +142,7 @@ def joint_impulse(
             gained = gained + slot_wrench(pool, slot, pool.point_a[slot])
         if pool.link_b[slot] == link:
             gained = gained - slot_wrench(pool, slot, pool.point_b[slot])
-    return gained - closure_impulse(tree, table, m, pools.couplers, g, body)
+    return gained - closure_impulse(tree, table, pools.couplers, g, body)
 
 
 @wp.kernel

@@ -111,7 +111,9 @@ def make_tendons(model, rows: TendonRows, topology, device) -> tuple[Tendons, di
             _refuse(model, t, "spans several worlds", "give each world a tendon of its own")
         if len(touched):
             trees[t] = touched.tolist()
-    tendons = allocate(Tendons, {"*": 0} | dict.fromkeys(_COMMANDED, len(rows.dofs)), device)
+    sizes = dict.fromkeys(_COMMANDED, len(rows.dofs))
+    sizes |= dict.fromkeys(("F_first", "F_last", "middle"), sum(len(path.segments) for path in rows.paths.values()))
+    tendons = allocate(Tendons, {"*": 0} | sizes, device)
     _set_paths(tendons, model, rows)
     tendons.dof = wp.array(terms, dtype=wp.int32, device=device)
     tendons.limited = wp.array(rows.limited, dtype=wp.int32, device=device)

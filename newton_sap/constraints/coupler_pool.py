@@ -113,6 +113,44 @@ def add_term(tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: in
 
 
 @wp.func
+def merge_terms(pool: CouplerPool, row: int, kept: int):
+    """Fold the terms of a row beyond the first ones into those of the same unknown."""
+    first = row * pool.stride
+    last = first + pool.support[row]
+    end = first + kept
+    for s in range(first + kept, last):
+        into = end
+        for k in range(first, end):
+            if pool.unknown[k] == pool.unknown[s]:
+                into = k
+        if into == end:
+            pool.unknown[end] = pool.unknown[s]
+            pool.J[end] = pool.J[s]
+            end += 1
+        else:
+            pool.J[into] = pool.J[into] + pool.J[s]
+    pool.support[row] = end - first
+
+
+@wp.func
+def copy_terms(pool: CouplerPool, source: int, row: int):
+    """Let a row move with what another moves with."""
+    pool.support[row] = pool.support[source]
+    pool.bias[row] = pool.bias[source]
+    for k in range(pool.support[source]):
+        pool.unknown[row * pool.stride + k] = pool.unknown[source * pool.stride + k]
+        pool.J[row * pool.stride + k] = pool.J[source * pool.stride + k]
+
+
+@wp.func
+def scale_terms(pool: CouplerPool, row: int, scale: wp.float64):
+    """Multiply the velocity of a row."""
+    pool.bias[row] = scale * pool.bias[row]
+    for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
+        pool.J[s] = scale * pool.J[s]
+
+
+@wp.func
 def add_motion(
     tree: Tree,
     m: Motion,

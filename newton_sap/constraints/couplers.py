@@ -1,20 +1,19 @@
-"""Couplers: scalar rows across several dofs, for loops, equality constraints, mimic and distance joints, and tendons.
+"""Couplers: scalar rows across several dofs, for loops, equality constraints, mimic and distance joints.
 
 A *coupling* ties two bodies, or some joints, and owns ``ROWS`` row slots. What holds is a row with the near-rigid bound
 as its compliance (F 2.9); what acts along the free axes of a loop joint is in ``loop_axes``, the limits of ball joints
-in ``ball_limits``, MuJoCo's tendons in ``tendons``.
+in ``ball_limits``; the rows of MuJoCo's tendons are a kernel of their own, in ``tendons``.
 """
 
 import warp as wp
 
 from ..multibody.spatial import motion, rotation_vector, to_vec3d
-from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
+from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tendons, Tree
 from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput
 from .ball_limits import ball_limit_rows
 from .clamped_linear import FOUR_PI_SQUARED
 from .coupler_pool import ROWS, Anchor, add_motion, add_term, anchor_of, couple_row, open_row
 from .loop_axes import axis_rows
-from .tendons import add_length, tendon_acts, tendon_length, tendon_rows
 
 wp.set_module_options({"enable_backward": False})
 
@@ -29,7 +28,7 @@ LOOP_LAWS = wp.constant(3)  # limits, drive and dry friction of one free axis of
 LOOP_FORCES = wp.constant(4)  # its spring, damper, armature and effort
 BALL_LIMITS = wp.constant(5)  # swing and twist of a ball joint, in a tree or closing a loop
 TENDON = wp.constant(6)  # half of the laws of a tendon
-TENDON_LENGTHS = wp.constant(7)  # COORDINATES of two tendons
+TENDON_LENGTHS = wp.constant(7)  # the length of one as a polynomial of another's
 
 # Where the coefficients of a coordinate coupling live.
 EQUALITY_ROW = wp.constant(0)
@@ -46,6 +45,14 @@ def common_point(a: Anchor, b: Anchor):
     elif b.moves == 0:
         point = a.position
     return point
+
+
+@wp.func
+def tendon_acts(tendons: Tendons, t: int):
+    """Whether a tendon does more than to measure a length; a NaN does."""
+    passive = tendons.friction[t] + tendons.stiffness[t] + tendons.damping[t] + tendons.armature[t]
+    moved = wp.abs(tendons.effort[t]) + tendons.servo_ke[t] + tendons.servo_kd[t]
+    return tendons.limited[t] == 1 or passive != 0.0 or moved != 0.0
 
 
 @wp.func
@@ -274,30 +281,14 @@ def distance_rows(
 
 
 @wp.func
-def coordinate_of(tree: Tree, table: CouplingTable, m: Motion, c: int, which: int, joint_q: wp.array[wp.float32]):
-    """What a coupling of coordinates sees of a dof, or of a tendon: its length above that at zero coordinates."""
-    if table.kind[c] == TENDON_LENGTHS:
-        return tendon_length(tree, table.tendons, m, which, joint_q) - wp.float64(table.tendons.zero_length[which])
-    return wp.float64(joint_q[tree.dof_coord[which]])
-
-
-@wp.func
-def add_coordinate(
-    tree: Tree,
-    table: CouplingTable,
-    m: Motion,
-    pool: CouplerPool,
-    problem: Problem,
-    row: int,
-    c: int,
-    which: int,
-    J: wp.float64,
-):
-    """Add the rate of a dof or of a tendon to a row."""
-    if table.kind[c] == TENDON_LENGTHS:
-        add_length(tree, table.tendons, m, pool, problem, row, which, J)
-    else:
-        add_term(tree, m, pool, problem, row, which, J)
+def polynomial(table: CouplingTable, c: int, x: wp.float64):
+    """Value and slope of what a coordinate follows."""
+    value = wp.float64(0.0)
+    slope = wp.float64(0.0)
+    for k in range(5):
+        slope = slope * x + value
+        value = value * x + coefficient(table, c, 4 - k)
+    return value, slope
 
 
 @wp.func
@@ -318,23 +309,32 @@ def coordinate_rows(
     base = tree.group_dof_start[pool.group[c]]
     for i in range(table.coordinates[c]):
         dof = table.dof_a[c] + i
-        q = coordinate_of(tree, table, m, c, dof, joint_q)
-        value = coefficient(table, c, 0)
-        slope = wp.float64(0.0)
+        leader = table.dof_b[c] + i
+        x = wp.float64(0.0)
         if table.dof_b[c] >= 0:
-            x = coordinate_of(tree, table, m, c, table.dof_b[c] + i, joint_q)
-            value = wp.float64(0.0)
-            for k in range(5):
-                slope = slope * x + value
-                value = value * x + coefficient(table, c, 4 - k)
+            x = wp.float64(joint_q[tree.dof_coord[leader]])
+        value, slope = polynomial(table, c, x)
         open_row(pool, row)
-        add_coordinate(tree, table, m, pool, problem, row, c, dof, wp.float64(1.0))
-        pool.slope[row] = slope
+        add_term(tree, m, pool, problem, row, dof, wp.float64(1.0))
         if table.dof_b[c] >= 0:
-            add_coordinate(tree, table, m, pool, problem, row, c, table.dof_b[c] + i, -slope)
-        close_row(pool, problem, row, base, wp.float64(0.0), q - value, dt, -UNBOUNDED, beta, dt)
+            add_term(tree, m, pool, problem, row, leader, -slope)
+        gap = wp.float64(joint_q[tree.dof_coord[dof]]) - value
+        close_row(pool, problem, row, base, wp.float64(0.0), gap, dt, -UNBOUNDED, beta, dt)
         row = row + 1
     return row
+
+
+@wp.func
+def clear_rest(pool: CouplerPool, c: int, row: int):
+    """Empty the row slots of a coupling that nothing has taken."""
+    for rest in range(row, ROWS * c + ROWS):
+        pool.support[rest] = 0
+
+
+@wp.func
+def is_tendon(table: CouplingTable, c: int):
+    """Whether ``assemble_tendons`` builds the rows of a coupling."""
+    return table.kind[c] == TENDON or table.kind[c] == TENDON_LENGTHS
 
 
 @wp.func
@@ -354,15 +354,13 @@ def build_coupling(
     beta = step.options.coupling_beta
     kind = table.kind[c]
     if is_enabled(table, c):
-        if kind == COORDINATES or kind == TENDON_LENGTHS:
+        if kind == COORDINATES:
             row = coordinate_rows(tree, joints, table, m, pool, problem, c, row, step.joint_q, beta, dt)
         elif kind == LOOP_LAWS or kind == LOOP_FORCES:
             forces = int(kind == LOOP_FORCES)
             row = axis_rows(tree, joints, table, m, pool, problem, c, row, forces, step, dt)
         elif kind == BALL_LIMITS:
             row = ball_limit_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
-        elif kind == TENDON:
-            row = tendon_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
         else:
             frame_a = table.frame_a[c]
             frame_b = table.frame_b[c]
@@ -375,8 +373,7 @@ def build_coupling(
                 row = distance_rows(tree, joints, table, m, pool, problem, c, row, a, b, beta, dt)
             else:
                 row = hold_bodies(tree, joints, table, m, pool, problem, c, row, a, b, beta, dt)
-    for rest in range(row, ROWS * c + ROWS):
-        pool.support[rest] = 0
+    clear_rest(pool, c, row)
 
 
 @wp.func
@@ -398,8 +395,9 @@ def assemble_couplings(
     step: JointInput,
     dt: wp.float64,
 ):
-    """One block per group: its lanes build the rows of its couplings."""
+    """One block per group: its lanes build the rows of its couplings, but for tendons."""
     block, lane = wp.tid()
     g = tree.first_group + block
     for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
-        build_coupling(tree, joints, table, m, pool, problem, c, step, dt)
+        if not is_tendon(table, c):
+            build_coupling(tree, joints, table, m, pool, problem, c, step, dt)

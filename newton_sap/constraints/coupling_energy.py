@@ -6,8 +6,8 @@ from ..workspace import CouplingTable, Joints, Motion, Tree
 from .coupler_pool import joint_anchors, relative_velocity
 from .couplers import LOOP_FORCES, TENDON
 from .loop_axes import error_of, loop_axis
-from .tendon_paths import path_rate
-from .tendons import length_at_zero, spring_stretch, tendon_length
+from .tendon_paths import path_motion
+from .tendons import length_at_zero, spring_stretch, sum_of_terms
 
 wp.set_module_options({"enable_backward": False})
 
@@ -29,9 +29,10 @@ def stored_by_tendon(
     """The length of a tendon."""
     tendons = table.tendons
     out = Stored()
-    length = tendon_length(tree, tendons, m, t, joint_q) + length_at_zero(tree, tendons, t)
+    length, rate = path_motion(tree, m, tendons, t)
+    length = length + sum_of_terms(tree, tendons, t, joint_q) + length_at_zero(tree, tendons, t)
     stretch, taut = spring_stretch(tree, joints, tendons, t, length)
-    out.rate = path_rate(tree, m, tendons, t)
+    out.rate = rate
     first = tendons.term_start[t]
     for k in range(first, first + tendons.term_count[t]):
         out.rate += wp.float64(tendons.coef[k]) * m.v0[tendons.dof[k]]

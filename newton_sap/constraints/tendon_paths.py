@@ -8,7 +8,16 @@ import warp as wp
 
 from ..multibody.spatial import motion, to_quatd, to_vec3d
 from ..workspace import CouplerPool, Motion, Problem, Tendons, Tree
-from .coupler_pool import SHORT_TIME, Anchor, add_motion, anchor_of, moved, relative_velocity, steady_acceleration
+from .coupler_pool import (
+    SHORT_TIME,
+    Anchor,
+    add_motion,
+    anchor_of,
+    merge_terms,
+    moved,
+    relative_velocity,
+    steady_acceleration,
+)
 from .tendon_wrap import NOTHING, wrap
 
 wp.set_module_options({"enable_backward": False})
@@ -39,6 +48,14 @@ class Segment:
     first: wp.vec3d  # where the first piece ends
     F_first: wp.spatial_vectord  # on the velocity of what it goes around, or of B, against A
     F_last: wp.spatial_vectord  # on that of B against what it goes around; 0 where it goes straight
+
+
+@wp.struct
+class Measured:
+    """A length as a row has gathered it."""
+
+    length: wp.float64
+    most: wp.float64  # the row's w as ``add_motion`` has it, 0 for a sum
 
 
 @wp.func
@@ -105,10 +122,10 @@ def lay(route: Route):
 
 
 @wp.func
-def middle(route: Route, segment: Segment):
+def middle(route: Route, F_last: wp.spatial_vectord):
     """What the first piece pulls at: the round body while the segment lies on it, else B."""
     out = route.around
-    if wp.length_sq(segment.F_last) == wp.float64(0.0):
+    if wp.length_sq(F_last) == wp.float64(0.0):
         out = route.b
     return out
 
@@ -124,35 +141,27 @@ def later(m: Motion, route: Route, time: wp.float64):
 
 
 @wp.func
-def path_length(tree: Tree, m: Motion, tendons: Tendons, t: int):
-    """Length of a path; 0 for a tendon that has none."""
+def path_motion(tree: Tree, m: Motion, tendons: Tendons, t: int):
+    """A path's length and its rate."""
     length = wp.float64(0.0)
-    for s in range(tendons.segment_start[t], tendons.segment_start[t + 1]):
-        length += lay(read_route(tree, m, tendons, s)).length
-    return length
-
-
-@wp.func
-def path_rate(tree: Tree, m: Motion, tendons: Tendons, t: int):
-    """Rate of a path's length."""
     rate = wp.float64(0.0)
     for s in range(tendons.segment_start[t], tendons.segment_start[t + 1]):
         route = read_route(tree, m, tendons, s)
         segment = lay(route)
-        mid = middle(route, segment)
+        mid = middle(route, segment.F_last)
         rate += wp.dot(segment.F_first, relative_velocity(m, route.a, mid))
         rate += wp.dot(segment.F_last, relative_velocity(m, mid, route.b))
-    return rate
+        length += segment.length
+    return length, rate
 
 
 @wp.func
 def path_acceleration(tree: Tree, m: Motion, tendons: Tendons, t: int):
-    """Acceleration of a path's length while all dofs keep their velocity."""
+    """Acceleration of a path's length, which a row has gathered, while all dofs keep their velocity."""
     total = wp.float64(0.0)
     for s in range(tendons.segment_start[t], tendons.segment_start[t + 1]):
         route = read_route(tree, m, tendons, s)
-        segment = lay(route)
-        mid = middle(route, segment)
+        mid = middle(route, tendons.F_last[s])
         change_first = wp.spatial_vectord()
         change_last = wp.spatial_vectord()
         times = int(2)  # no constant: the loop is not to be unrolled
@@ -161,69 +170,51 @@ def path_acceleration(tree: Tree, m: Motion, tendons: Tendons, t: int):
             there = lay(later(m, route, sign * SHORT_TIME))
             change_first = change_first + sign * there.F_first
             change_last = change_last + sign * there.F_last
-        total += steady_acceleration(m, route.a, mid, segment.F_first, change_first)
-        total += steady_acceleration(m, mid, route.b, segment.F_last, change_last)
+        total += steady_acceleration(m, route.a, mid, tendons.F_first[s], change_first)
+        total += steady_acceleration(m, mid, route.b, tendons.F_last[s], change_last)
     return total
 
 
 @wp.func
-def merge_terms(pool: CouplerPool, row: int, kept: int):
-    """Fold the terms of a row beyond the first ones into those of the same unknown."""
-    first = row * pool.stride
-    last = first + pool.support[row]
-    end = first + kept
-    for s in range(first + kept, last):
-        into = end
-        for k in range(first, end):
-            if pool.unknown[k] == pool.unknown[s]:
-                into = k
-        if into == end:
-            pool.unknown[end] = pool.unknown[s]
-            pool.J[end] = pool.J[s]
-            end += 1
-        else:
-            pool.J[into] = pool.J[into] + pool.J[s]
-    pool.support[row] = end - first
-
-
-@wp.func
-def add_path(
-    tree: Tree, tendons: Tendons, m: Motion, pool: CouplerPool, problem: Problem, row: int, t: int, scale: wp.float64
-):
-    """Add the rate of a path's length to a row; returns the row's w as :func:`.coupler_pool.add_motion` does."""
-    most = wp.float64(0.0)
+def add_path(tree: Tree, tendons: Tendons, m: Motion, pool: CouplerPool, problem: Problem, row: int, t: int):
+    """Add the rate of a path's length to a row, and measure it; 0 for a tendon that has none."""
+    out = Measured()
     for s in range(tendons.segment_start[t], tendons.segment_start[t + 1]):
         route = read_route(tree, m, tendons, s)
         segment = lay(route)
-        link = middle(route, segment).link
+        mid = middle(route, segment.F_last).link
+        out.length += segment.length
+        tendons.F_first[s] = segment.F_first
+        tendons.F_last[s] = segment.F_last
+        tendons.middle[s] = mid
         pieces = int(2)  # no constant: the loop is not to be unrolled
         for piece in range(pieces):
+            F = segment.F_first
+            a = route.a.link
+            b = mid
+            point = segment.first
+            if piece == 1:
+                F = segment.F_last
+                a = mid
+                b = route.b.link
+                point = route.b.position
             kept = pool.support[row]
-            if piece == 0:
-                F = scale * segment.F_first
-                most += add_motion(tree, m, pool, problem, row, route.a.link, link, F, segment.first)
-            else:
-                F = scale * segment.F_last
-                most += add_motion(tree, m, pool, problem, row, link, route.b.link, F, route.b.position)
+            out.most += add_motion(tree, m, pool, problem, row, a, b, F, point)
             merge_terms(pool, row, kept)
-    return most
+    return out
 
 
 @wp.func
-def path_wrench(tree: Tree, m: Motion, tendons: Tendons, t: int, body: int):
-    """Covector, about the world origin, by which a unit impulse along the length acts on a body."""
+def path_wrench(tree: Tree, tendons: Tendons, t: int, body: int):
+    """Covector, about the world origin, by which a unit impulse along the length acts on a body in this step."""
     total = wp.spatial_vectord()
     for s in range(tendons.segment_start[t], tendons.segment_start[t + 1]):
-        route = read_route(tree, m, tendons, s)
-        segment = lay(route)
-        link = tree.body_link[body]
-        mid = middle(route, segment).link
-        if route.a.link == link:
-            total = total - segment.F_first
-        if mid == link:
-            total = total + segment.F_first - segment.F_last
-        if route.b.link == link:
-            total = total + segment.F_last
+        if tendons.shape_body[tendons.site_a[s]] == body:
+            total = total - tendons.F_first[s]
+        if tendons.middle[s] == tree.body_link[body]:
+            total = total + tendons.F_first[s] - tendons.F_last[s]
+        if tendons.shape_body[tendons.site_b[s]] == body:
+            total = total + tendons.F_last[s]
     return total
 
 

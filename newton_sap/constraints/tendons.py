@@ -8,6 +8,7 @@ import warp as wp
 
 from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tendons, Tree
 from .axis_laws import (
+    UNBOUNDED,
     Axis,
     JointInput,
     RowLaw,
@@ -18,9 +19,10 @@ from .axis_laws import (
     passive_law,
     stop_law,
 )
-from .coupler_pool import add_term, axis_of_row, open_row, settle_row
+from .coupler_pool import ROWS, add_term, axis_of_row, copy_terms, merge_terms, open_row, scale_terms, settle_row
+from .couplers import TENDON, clear_rest, close_row, coefficient, is_enabled, is_tendon, polynomial
 from .drives import Drive, explicit_effort
-from .tendon_paths import add_path, merge_terms, path_acceleration, path_length
+from .tendon_paths import add_path, path_acceleration
 
 wp.set_module_options({"enable_backward": False})
 
@@ -50,12 +52,6 @@ def sum_of_terms(tree: Tree, tendons: Tendons, t: int, joint_q: wp.array[wp.floa
 
 
 @wp.func
-def tendon_length(tree: Tree, tendons: Tendons, m: Motion, t: int, joint_q: wp.array[wp.float32]):
-    """Length, of a sum above that at Newton's zero coordinates."""
-    return sum_of_terms(tree, tendons, t, joint_q) + path_length(tree, m, tendons, t)
-
-
-@wp.func
 def length_at_zero(tree: Tree, tendons: Tendons, t: int):
     """Length at Newton's zero coordinates, where MuJoCo's may be others."""
     length = wp.float64(0.0)
@@ -68,15 +64,24 @@ def length_at_zero(tree: Tree, tendons: Tendons, t: int):
 
 @wp.func
 def add_length(
-    tree: Tree, tendons: Tendons, m: Motion, pool: CouplerPool, problem: Problem, row: int, t: int, scale: wp.float64
+    tree: Tree,
+    tendons: Tendons,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    row: int,
+    t: int,
+    joint_q: wp.array[wp.float32],
 ):
-    """Add the rate of a length to a row; returns the row's w as ``add_motion`` does, 0 for a sum."""
+    """Add the rate of a length to a row, and measure it: a sum above that at Newton's zero coordinates."""
     first = tendons.term_start[t]
     for k in range(first, first + tendons.term_count[t]):
         kept = pool.support[row]
-        add_term(tree, m, pool, problem, row, tendons.dof[k], scale * wp.float64(tendons.coef[k]))
+        add_term(tree, m, pool, problem, row, tendons.dof[k], wp.float64(tendons.coef[k]))
         merge_terms(pool, row, kept)
-    return add_path(tree, tendons, m, pool, problem, row, t, scale)
+    measured = add_path(tree, tendons, m, pool, problem, row, t)
+    measured.length += sum_of_terms(tree, tendons, t, joint_q)
+    return measured
 
 
 @wp.func
@@ -92,14 +97,6 @@ def servo_of(tendons: Tendons, t: int, length: wp.float64):
     elif servo.kd != wp.float64(0.0):
         servo.rate = force / servo.kd
     return servo
-
-
-@wp.func
-def tendon_acts(tendons: Tendons, t: int):
-    """Whether a tendon does more than to measure a length; a NaN does."""
-    passive = tendons.friction[t] + tendons.stiffness[t] + tendons.damping[t] + tendons.armature[t]
-    moved = wp.abs(tendons.effort[t]) + tendons.servo_ke[t] + tendons.servo_kd[t]
-    return tendons.limited[t] == 1 or passive != 0.0 or moved != 0.0
 
 
 @wp.func
@@ -208,12 +205,12 @@ def tendon_rows(
     tendons = table.tendons
     t = table.source_row[c]
     open_row(pool, row)
-    most = add_length(tree, tendons, m, pool, problem, row, t, wp.float64(1.0))
-    axis = axis_of_row(tree, pool, problem, row, most)
+    measured = add_length(tree, tendons, m, pool, problem, row, t, step.joint_q)
+    axis = axis_of_row(tree, pool, problem, row, measured.most)
     if axis.w <= wp.float64(0.0):
         return row
     axis.driven = 1  # what moves a joint is not seen on the tendon's own free motion
-    length = tendon_length(tree, tendons, m, t, step.joint_q) + length_at_zero(tree, tendons, t)
+    length = measured.length + length_at_zero(tree, tendons, t)
     last = wp.min(table.axis[c] + LAWS_PER_COUPLING, TENDON_LAWS)
     for which in range(table.axis[c], last):
         law = tendon_law(tree, joints, tendons, t, which, axis, length, step, dt)
@@ -221,7 +218,85 @@ def tendon_rows(
             # The armature keeps the length's own rate; what the turning of the path makes of it comes from outside.
             law = armature_law(tendons.armature[t], axis.v0 - dt * path_acceleration(tree, m, tendons, t))
         if law.acts == 1:
-            open_row(pool, row)
-            add_length(tree, tendons, m, pool, problem, row, t, wp.float64(1.0))
-            row = settle_row(tree, pool, problem, row, along_the_length(law), most)
+            row = settle_row(tree, pool, problem, row, along_the_length(law), measured.most)
+            copy_terms(pool, row - 1, row)
     return row
+
+
+@wp.func
+def equality_row(
+    tree: Tree,
+    table: CouplingTable,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    c: int,
+    row: int,
+    step: JointInput,
+    dt: wp.float64,
+):
+    """Hold L_1 = p(L_2), both above those at zero coordinates, p a polynomial of degree four."""
+    base = tree.group_dof_start[pool.group[c]]
+    open_row(pool, row)
+    pool.slope[row] = wp.float64(0.0)
+    value = coefficient(table, c, 0)
+    gap = wp.float64(0.0)
+    most = wp.float64(0.0)
+    tendons = int(2)  # no constant: the loop is not to be unrolled
+    for which in range(tendons):  # the leader first, whose slope the follower does not have
+        t = table.dof_b[c]
+        if which == 1:
+            t = table.dof_a[c]
+        if t >= 0:
+            measured = add_length(tree, table.tendons, m, pool, problem, row, t, step.joint_q)
+            x = measured.length - wp.float64(table.tendons.zero_length[t])
+            most += measured.most
+            gap = x - value
+            if which == 0:
+                value, slope = polynomial(table, c, x)
+                pool.slope[row] = slope
+                scale_terms(pool, row, -slope)
+                most = slope * slope * most
+    close_row(pool, problem, row, base, most, gap, dt, -UNBOUNDED, step.options.coupling_beta, dt)
+    return row + 1
+
+
+@wp.func
+def build_tendon(
+    tree: Tree,
+    joints: Joints,
+    table: CouplingTable,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    c: int,
+    step: JointInput,
+    dt: wp.float64,
+):
+    """Fill the row slots of a coupling of tendons; unused ones are empty."""
+    row = int(ROWS * c)
+    if is_enabled(table, c):
+        if table.kind[c] == TENDON:
+            row = tendon_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
+        else:
+            row = equality_row(tree, table, m, pool, problem, c, row, step, dt)
+    clear_rest(pool, c, row)
+
+
+@wp.kernel
+def assemble_tendons(
+    tree: Tree,
+    joints: Joints,
+    table: CouplingTable,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    step: JointInput,
+    dt: wp.float64,
+):
+    """One block per group: its lanes build the rows of its tendons."""
+    block, lane = wp.tid()
+    g = tree.first_group + block
+    for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
+        if is_tendon(table, c):
+            build_tendon(tree, joints, table, m, pool, problem, c, step, dt)
