@@ -36,6 +36,7 @@ PASSIVE = wp.constant(5)
 ARMATURE = wp.constant(6)
 TENDON_LAWS = wp.constant(7)
 LAWS_PER_COUPLING = wp.constant(4)
+"""Fewer than a coupling has slots: the one after the last is written before it is emptied."""
 
 RIGID = wp.constant(wp.float64(1.0e30))
 """Stiffness [N/m] of a range without one of its own, which the near-rigid bound of joint limits softens."""
