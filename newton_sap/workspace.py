@@ -225,18 +225,17 @@ class Tendons:
     dof: wp.array[wp.int32]  # (terms,) of the solver; -1 where the joint is another solver's
     coef: wp.array[wp.float32]  # (terms,)
     ref: wp.array[wp.float32]  # (Newton dofs,) MuJoCo's coordinate minus Newton's; empty if not registered
-    segment_start: wp.array[wp.int32]  # (T + 1,) range of each path in the three arrays below
+    segment_start: wp.array[wp.int32]  # (T + 1,) range of each path in the arrays of segments
     site_a: wp.array[wp.int32]  # (segments,) shapes
     site_b: wp.array[wp.int32]
     share: wp.array[wp.float32]  # (segments,) 1 / divisor of the pulley before it
     around: wp.array[wp.int32]  # (segments,) shape that it goes around, or -1
     kind: wp.array[wp.int32]  # (segments,) whether that is nothing, a sphere or a cylinder
     side: wp.array[wp.int32]  # (segments,) site on the side of that where it stays, or -1
-    F_first: wp.array[
-        wp.spatial_vectord
-    ]  # (segments,) of this step: what parts A from the middle, and the middle from B
+    # Of this step, by segment: what parts A from the middle, and the middle from B, and which link the middle is (B's if none)
+    F_first: wp.array[wp.spatial_vectord]
     F_last: wp.array[wp.spatial_vectord]
-    middle: wp.array[wp.int32]  # (segments,) link that it lies on in this step, or that of B
+    middle: wp.array[wp.int32]
     rest_length: wp.array[wp.float32]  # (T,) [m] of each path at the rest coordinates; 0 for sums
     zero_length: wp.array[wp.float32]  # (T,) [m] of each path at zero coordinates; 0 for sums
     shape_body: wp.array[wp.int32]  # (shapes,)

@@ -233,9 +233,9 @@ class _Rows:
         t, table = int(self["trnid"][a, 0]), whole_of(self._model).mujoco
         if t < 0:
             t = self._find_target(a, table.tendon_label, table.tendon_world)
-        if t < 0 or (t in self._tendons.paths and not self._tendons.is_simulated(t)):
-            return -1
-        return len(self.coord) + t if self._tendons.is_simulated(t) else ELSEWHERE
+        if t >= 0 and self._tendons.is_simulated(t):
+            return len(self.coord) + t
+        return -1 if t < 0 or t in self._tendons.paths else ELSEWHERE
 
     def _find_target(self, a: int, labels: list[str], worlds: wp.array) -> int:
         """The first of some labels that names what an actuator acts on, in its own world; -1 if none does."""

@@ -26,7 +26,7 @@ from ..constraints.couplers import (
 from ..constraints.tendons import LAWS_PER_COUPLING, TENDON_LAWS, assemble_tendons
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
 from .tendons import attach_tendons, make_tendons, read_tendons, tendon_name
-from .topology import FREELY, Topology, body_name, equality_table, joint_name
+from .topology import FREELY, Topology, body_name, body_poses, equality_table, joint_name, pose_of
 
 CONNECT, WELD, JOINT, TENDONS = 0, 1, 2, 3
 """Types of MuJoCo's equality constraints, as importers write them."""
@@ -315,9 +315,7 @@ def _equalities(model, topology) -> list[Coupling | None]:
             "target_kind",
         )
     }  # fmt: skip
-    reference = model.state()
-    newton.eval_fk(model, model.joint_q, model.joint_qd, reference)
-    body_q = reference.body_q.numpy()
+    body_q = body_poses(model).numpy()
     out, curved = [], _curved(model).values()
     for row, target in enumerate(column["target_kind"]):
         if (target == 0 and column["type"][row] != TENDONS) or row in curved:
@@ -375,7 +373,7 @@ def _body_equality(model, topology, body_q, row: int, entry: dict) -> Coupling |
     group = _group_of_bodies(topology, a, b)
     if group is None:
         return None
-    X_a, X_b = _pose(body_q, a), _pose(body_q, b)
+    X_a, X_b = pose_of(body_q, a), pose_of(body_q, b)
     anchor = wp.vec3(*(float(x) for x in entry["anchor"]))
     point_b, free = anchor, 3
     if entry["type"] == CONNECT:
@@ -392,8 +390,3 @@ def _body_equality(model, topology, body_q, row: int, entry: dict) -> Coupling |
         BODIES, group, switch_row=row, body_a=a, body_b=b, frame_a=np.array(frame_a), frame_b=np.array(frame_b),
         angular_axes=free,
     )  # fmt: skip
-
-
-def _pose(body_q, body: int) -> wp.transform:
-    """Pose of a body, or of the world."""
-    return wp.transform_identity() if body < 0 else wp.transform(*(float(x) for x in body_q[body]))

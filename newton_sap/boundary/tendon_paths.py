@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import newton
 import numpy as np
@@ -12,7 +13,7 @@ from ..constraints.tendon_paths import measure_paths
 from ..constraints.tendon_wrap import CYLINDER, NOTHING, SPHERE
 from ..workspace import Tendons
 from .parts import dofs_of_part
-from .topology import dof_coordinates
+from .topology import body_poses, dof_coordinates, pose_of
 
 _SPATIAL = 1
 _SITE, _GEOM, _PULLEY = 0, 1, 2
@@ -44,6 +45,27 @@ class Path:
     """Why it cannot act."""
 
 
+class _Shapes:
+    """What paths ask of a model's shapes, read once."""
+
+    def __init__(self, model):
+        self._model = model
+        self.body, self.type = model.shape_body.numpy(), model.shape_type.numpy()
+        self._local, self._scale = model.shape_transform.numpy(), model.shape_scale.numpy()
+
+    @cached_property
+    def _body_q(self) -> np.ndarray:
+        return body_poses(self._model).numpy()
+
+    def _pose(self, shape: int) -> wp.transform:
+        return pose_of(self._body_q, self.body[shape]) * wp.transform(*(float(x) for x in self._local[shape]))
+
+    def is_inside(self, around: int, side: int) -> bool:
+        """Whether a site is inside a round geometry, both as the model has them: MuJoCo then keeps a tendon inside."""
+        offset = wp.transform_get_translation(wp.transform_inverse(self._pose(around)) * self._pose(side))
+        return wp.length(offset) < self._scale[around][0]
+
+
 def read_paths(model, table) -> dict[int, Path]:
     """Return the path of every spatial tendon of ``table``, the model's or the whole model's."""
     spatial = np.flatnonzero(table.tendon_type.numpy() == _SPATIAL)
@@ -55,14 +77,14 @@ def read_paths(model, table) -> dict[int, Path]:
     columns = [getattr(table, f"tendon_wrap_{name}", None) for name in ("type", "shape", "prm", "sidesite")]
     entries = [() if column is None else column.numpy().tolist() for column in columns]
     rows = list(zip(*entries, strict=True))
-    paths = {}
+    shapes, paths = _Shapes(model), {}
     for t in spatial.tolist():
         known = 0 <= start[t] and start[t] + count[t] <= len(rows)
-        paths[t] = _path(model, rows[start[t] : start[t] + count[t]]) if known else Path(refused=_UNKNOWN)
+        paths[t] = _path(shapes, rows[start[t] : start[t] + count[t]]) if known else Path(refused=_UNKNOWN)
     return paths
 
 
-def _path(model, rows: list[tuple[int, int, float, int]]) -> Path:
+def _path(shapes: _Shapes, rows: list[tuple[int, int, float, int]]) -> Path:
     segments, share, before, obstacle = [], 1.0, -1, None
     for kind, shape, divisor, side in rows:
         if kind == _PULLEY:
@@ -75,41 +97,26 @@ def _path(model, rows: list[tuple[int, int, float, int]]) -> Path:
             obstacle = shape, side
         else:
             if before >= 0:
-                segments.append(_segment(model, before, shape, share, obstacle))
+                segments.append(_segment(shapes, before, shape, share, obstacle))
             before, obstacle = shape, None
     reasons = [segment for segment in segments if isinstance(segment, str)]
     if reasons or obstacle:
         return Path(refused=reasons[0] if reasons else _UNKNOWN)
     named = {shape for s in segments for shape in (s.site_a, s.site_b, s.around) if shape >= 0}
-    return Path(segments, [int(body) for body in model.shape_body.numpy()[sorted(named)]])
+    return Path(segments, [int(body) for body in shapes.body[sorted(named)]])
 
 
-def _segment(model, before: int, shape: int, share: float, obstacle: tuple[int, int] | None) -> Segment | str:
+def _segment(shapes: _Shapes, before: int, shape: int, share: float, obstacle: tuple[int, int] | None) -> Segment | str:
     """A segment, or why there can be none."""
     if obstacle is None:
         return Segment(before, shape, share)
     around, side = obstacle
-    kind = _ROUND.get(int(model.shape_type.numpy()[around]))
+    kind = _ROUND.get(int(shapes.type[around]))
     if kind is None:
         return "wraps around what is neither a sphere nor a cylinder"
-    if side >= 0 and _is_inside(model, around, side):
+    if side >= 0 and shapes.is_inside(around, side):
         return "runs through the inside of a geometry"
     return Segment(before, shape, share, around, kind, side)
-
-
-def _is_inside(model, around: int, side: int) -> bool:
-    """Whether a site is inside a round geometry, where both are as the model has them: MuJoCo then keeps a tendon inside."""
-    state = model.state()
-    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
-    places = []
-    for shape in (around, side):
-        place = wp.transform(*(float(x) for x in model.shape_transform.numpy()[shape]))
-        body = int(model.shape_body.numpy()[shape])
-        if body >= 0:
-            place = wp.transform(*(float(x) for x in state.body_q.numpy()[body])) * place
-        places.append(place)
-    offset = wp.transform_get_translation(wp.transform_inverse(places[0]) * places[1])
-    return wp.length(offset) < model.shape_scale.numpy()[around][0]
 
 
 def set_lengths(tendons: Tendons, model) -> None:
@@ -125,7 +132,6 @@ def set_lengths(tendons: Tendons, model) -> None:
         if len(tendons.site_a):
             q = model.joint_q.numpy().copy()
             q[plain] = coordinates[plain]
-            state = model.state()
-            newton.eval_fk(model, wp.array(q, dtype=wp.float32, device=device), model.joint_qd, state)
-            wp.launch(measure_paths, count, [tendons, state.body_q], [out], device=device)
+            body_q = body_poses(model, wp.array(q, dtype=wp.float32, device=device))
+            wp.launch(measure_paths, count, [tendons, body_q], [out], device=device)
         setattr(tendons, name, out)

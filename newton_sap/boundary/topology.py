@@ -371,6 +371,18 @@ def dof_coordinates(model) -> np.ndarray:
     return coord
 
 
+def body_poses(model, joint_q: wp.array | None = None) -> wp.array:
+    """(B,) poses of the bodies at some coordinates, the model's own if None."""
+    state = model.state()
+    newton.eval_fk(model, model.joint_q if joint_q is None else joint_q, model.joint_qd, state)
+    return state.body_q
+
+
+def pose_of(body_q: np.ndarray, body: int) -> wp.transform:
+    """Pose of a body, or of the world."""
+    return wp.transform_identity() if body < 0 else wp.transform(*(float(x) for x in body_q[body]))
+
+
 def _strides(trees, groups, tree_link_start, link_parent, depths) -> tuple[int, int]:
     """Bound the dofs that move two links of one tree, or one link of each of two, without and with those they share.
 
