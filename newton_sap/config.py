@@ -106,9 +106,9 @@ class SAPOptions:
     friction_regularization: float = 1.0e-3
     """``sigma`` [-], > 0: sticking contacts creep at ``sigma w dt |f_t|`` [m/s]. Default: Drake's fixed value."""
 
-    hunt_crossley_dissipation: float = 50.0
+    hunt_crossley_dissipation: float = 25.0
     """Dissipation ``d`` [s/m], >= 0, of shapes without ``sap:hunt_crossley_dissipation``; read by ``"lagged"`` and
-    ``"similar"``. Default: Drake."""
+    ``"similar"``. Default: no rebound faster than 4 cm/s, and no slower a way out from deep inside (Drake: 50)."""
 
     stiction_tolerance: float = 1.0e-5
     """Slip speed [m/s], > 0, below which ``"lagged"`` and ``"similar"`` regularise friction. Default: as little creep as
@@ -223,6 +223,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "contact_model": "sap",
         "friction_bound": "start",
         "max_iterations": 100,
+        "hunt_crossley_dissipation": 50.0,
         "stiction_tolerance": 1.0e-4,
         "precision": "float64",
         "contact_weight": "delassus",

@@ -2,8 +2,8 @@
 
 The laws give every impulse as a function of the velocity at the end of the step: ``gamma`` follows in closed form, and
 ``A (v - v_star) - J^T gamma`` is the momentum left over. For a step of the solver itself it vanishes up to the tolerance
-and the rounding of the states, which makes it a health figure. Only friction bounds that come from the solve
-(``friction_bound``) need a solve, to be found again.
+and the rounding of the states, which makes it a health figure. Only what comes from the solve needs one, to be found again:
+friction bounds (``friction_bound``) and who bounces.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     solver._prepare_contacts(frame)
     solver._assemble(frame)
     stats = allocate(Stats, {"*": solver.topology.group_count, "lost_rows": 1, "overflows": 1}, solver.device)
-    if solver._settings.renewals:  # friction was bounded by what the solver expected of this step
-        solver._solve(stats, solver._settings)
+    solver._solve(stats, solver._settings)  # finds which friction bounds and which rebounds the step came to
     place(solver, state_out)  # the observed velocity, in solver coordinates, is arrived.v0
     solver.launches.groups(restart_from, [solver.motion, solver.problem, solver.arrived.v0])
     # No iteration: evaluates once, at the observed velocity.

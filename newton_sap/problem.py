@@ -4,12 +4,13 @@ import warp as wp
 
 from .boundary.contacts import RIGID, ContactOptions
 from .constraints.axis_laws import JointInput
-from .constraints.clamped_linear import FOUR_PI_SQUARED, regularization
+from .constraints.clamped_linear import FOUR_PI_SQUARED, near_rigid, regularization
 from .constraints.coupler_pool import widen_skyline
 from .constraints.couplers import mark_coupling
 from .constraints.hunt_crossley import NormalLaw
 from .constraints.joint_rows import link_rows
 from .constraints.lagged import bound_friction
+from .constraints.restitution import apply_restitution
 from .linalg.lanes import sync
 from .minimizer.objective import contact_velocity, mass_times
 from .multibody.free_motion import gravity_at
@@ -249,41 +250,6 @@ def regularize_contact(
 
 
 @wp.func
-def apply_restitution(
-    pool: ContactPool,
-    options: ContactOptions,
-    slot: int,
-    w: wp.float64,
-    vn0: wp.float64,
-    speed: wp.float64,
-    dt: wp.float64,
-):
-    """Newton's impact law for pairs with restitution e: leave at e times the approach, rigidly (F 2.12).
-
-    ``speed`` is the approach below which a contact rests instead of bouncing [m/s].
-    """
-    e = pool.restitution[slot]
-    phi0 = pool.phi0[slot]
-    if e <= wp.float64(0.0):
-        return
-    v_hat = pool.v_hat[slot]
-    bounces = vn0 < -speed and phi0 + dt * vn0 <= wp.float64(0.0)
-    if bounces:
-        v_hat = -e * vn0
-        pool.R_n[slot] = options.rigid_beta * options.rigid_beta * w / FOUR_PI_SQUARED
-    elif vn0 > speed:
-        # Still inside after the bounce: compliance must not add to the speed it leaves with.
-        v_hat = wp.min(v_hat, vn0)
-    pool.v_hat[slot] = v_hat
-    normal = pool.normal_law[slot]
-    if bounces or vn0 > speed:
-        normal.k = wp.float64(1.0) / (dt * dt * pool.R_n[slot])
-        normal.d = wp.float64(0.0)
-        normal.fe0 = dt * normal.k * v_hat
-    pool.normal_law[slot] = normal
-
-
-@wp.func
 def prepare_contact(
     tree: Tree,
     bodies: Bodies,
@@ -303,7 +269,10 @@ def prepare_contact(
     # What gravity gives a body in two steps is rest, not an impact.
     link = wp.where(pool.link_b[slot] >= 0, pool.link_b[slot], pool.link_a[slot])
     resting = wp.float64(2.0) * dt * wp.length(gravity_at(bodies, tree.link_body[link]))
-    apply_restitution(pool, options, slot, w, vn0, resting, dt)
+    if not (pool.rebound[slot] <= wp.float64(0.0)):
+        vn_star = wp.dot(pool.normal[slot], pool.bias[slot] + contact_velocity(pool, problem.v_star, slot, base))
+        R_nr = near_rigid(options.rigid_beta, w)
+        apply_restitution(pool, slot, R_nr, vn0, vn0 - vn_star, options.lead, resting, dt)
     widen_skyline(problem, pool.unknown, slot * pool.stride, pool.support[slot], base)
 
 

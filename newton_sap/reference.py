@@ -159,15 +159,19 @@ class ReferenceSolver(Multibody):
         driven = {row.dof for row in rows}
         rows += self.limit_rows(m, A, v0, v_star, dt, driven)
         rows += self.velocity_rows(m, A) + self.friction_rows(m, A, dt)
-        touching = [] if contacts is None else self.contact_rows(m, kin, A, v0, contacts, dt)
+        touching = [] if contacts is None else self.contact_rows(m, kin, A, v0, v_star, contacts, dt)
         ties = couplers(self, m, kin, A, v0, v_star, dt)
-        v = v_star.copy()
+        v, travel = v_star.copy(), v_star.copy()
         solutions = []
         for problem in self.problems(m, A, v_star, touching + ties, rows):
-            solutions.append((problem, minimize(problem, v0[problem.dofs].copy(), self.options)))
-            v[problem.dofs] = solutions[-1][1].v
+            solution = minimize(problem, v0[problem.dofs].copy(), self.options)
+            travel[problem.dofs] = solution.v
+            if problem.part_surfaces(solution.v):
+                solution = minimize(problem, solution.v, self.options)
+            solutions.append((problem, solution))
+            v[problem.dofs] = solution.v
 
-        q_new = self.integrate(m, v0, v, dt)
+        q_new = self.integrate(m, v0, travel, dt)
         qd_new = self.to_public(m, q_new, v)
         after = self.kinematics(m, q_new, v)
         for j, (q, qd) in measured(m, after, v).items():
@@ -283,7 +287,7 @@ class ReferenceSolver(Multibody):
         ]
         return weights if all(moves) else tuple(map(float, moves))
 
-    def contact_rows(self, m, kin, A, v0, contacts, dt):
+    def contact_rows(self, m, kin, A, v0, v_star, contacts, dt):
         """Return the contacts that move at least one unknown dof."""
         options, model = self.options, self.model
         names = ("shape0", "shape1", "point0", "point1", "offset0", "offset1", "margin0", "margin1", "normal")
@@ -334,10 +338,11 @@ class ReferenceSolver(Multibody):
             R_t = options.friction_regularization * w
             v_hat = -phi0 / (dt + tau)
             row = Contact(i, tuple(bodies), n, np.array(surface), J, bias, phi0, v_hat, R_n, R_t, mu, w)
-            v_n0 = n @ (J @ v0 + bias)
+            v_n0, v_n_star = n @ (J @ v0 + bias), n @ (J @ v_star + bias)
             self._make_hunt_crossley(row, k, materials.dissipation(*shapes), v_n0, dt)
             # What gravity gives a body in two steps is rest, not an impact.
-            self._bounce(row, materials.restitution(*shapes), v_n0, 2.0 * dt * np.linalg.norm(m.gravity[0]), dt)
+            resting = 2.0 * dt * np.linalg.norm(m.gravity[0])
+            self._bounce(row, materials.restitution(*shapes), v_n0, v_n0 - v_n_star, resting, dt)
             rows.append(row)
             spin_mu = materials.spin_friction(*shapes)
             if options.spin_friction and phi0 <= 0.0 and max(spin_mu) > 0.0:
@@ -382,18 +387,20 @@ class ReferenceSolver(Multibody):
             n0 = max((row.v_hat - v_n0) / row.R_n, 0.0)
         row.bound_friction(n0, self.options.stiction_tolerance)
 
-    def _bounce(self, row, e, v_n0, resting, dt):
+    def _bounce(self, row, e, v_n0, gained, resting, dt):
         """Let a contact with restitution ``e`` leave at ``e`` times its approach, rigidly, once it meets in this step."""
         if e <= 0.0:
             return
         bounces = v_n0 < -resting and row.phi0 + dt * v_n0 <= 0.0
         if bounces:
-            row.v_hat, row.R_n = -e * v_n0, near_rigid(self.options.near_rigid_joint, row.w)
+            row.R_n = near_rigid(self.options.near_rigid_joint, row.w)
+            if row.phi0 > 0.0:  # a gap is closed before the surfaces part
+                ahead = 0.0 if self.options.position_update == "midpoint" else 0.5 * gained
+                impact = math.sqrt(max((ahead - v_n0) ** 2 + 2.0 * gained * row.phi0 / dt, 0.0))
+                row.rebound = e * impact + ahead
+            row.aim_at(-row.phi0 / dt if row.phi0 > 0.0 else -e * v_n0)
         elif v_n0 > resting:  # still inside: compliance must not add to the speed it leaves with
-            row.v_hat = min(row.v_hat, v_n0)
-        if bounces or v_n0 > resting:
-            k = 1.0 / (dt * dt * row.R_n)
-            row.normal = HuntCrossley(dt * k * row.v_hat, k, 0.0, dt)
+            row.aim_at(min(row.v_hat, v_n0))
 
     def _dissipation(self, tau, gap):
         """Relaxation time [s] at a gap [m or rad]: none before touch, unless asked for."""

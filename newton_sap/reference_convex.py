@@ -240,6 +240,14 @@ class Contact:
     """Normal law of the lagged and similar models."""
     n0: float = 0.0
     slip_scale: float = 0.0
+    rebound: float = 0.0
+    """Speed [m/s] at which the surfaces part, should they meet within the step."""
+
+    def aim_at(self, target):
+        """Make ``target`` the separation velocity [m/s] that the contact asks for, without damping."""
+        dt = self.normal.dt
+        k = 1.0 / (dt * dt * self.R_n)
+        self.v_hat, self.normal = target, HuntCrossley(dt * k * target, k, 0.0, dt)
 
     def bound_friction(self, n0, stiction_tolerance):
         """Bound lagged friction by ``mu n0``."""
@@ -359,6 +367,14 @@ class ConvexProblem:
         contacts = [c for c in self.contacts if isinstance(c, Contact)]
         found = [(c, c.normal.impulse(c.n @ (c.J[:, self.dofs] @ v + c.bias))) for c in contacts]
         return [(c, n0) for c, n0 in found if abs(n0 - c.n0) > error * max(n0, c.n0)]
+
+    def part_surfaces(self, v):
+        """Aim contacts that meet at ``v`` at their rebound; return whether there are any."""
+        bouncing = [c for c in self.contacts if isinstance(c, Contact) and c.rebound > 0.0]
+        met = [c for c in bouncing if c.n @ c.law(c.J[:, self.dofs] @ v + c.bias)[1] > 0.0]
+        for contact in met:
+            contact.aim_at(contact.rebound)
+        return bool(met)
 
     def along(self, v, dv):
         """Return a function of the step length: ``alpha -> (cost, slope, curvature)`` at ``v + alpha dv``."""

@@ -437,7 +437,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.tree = size.to_device(device)
         self.motion = allocate(Motion, counts, device)
         small = dict.fromkeys(
-            ("column", "bias", "mass", "moment", "inertia", "A", "factor", "r", "v_star", "v", "drive_speed"), 0
+            ("column", "bias", "mass", "moment", "inertia", "A", "factor", "v_star", "v", "travel", "drive_speed"), 0
         )
         self.arrived = allocate(Motion, counts | small, device)
         rows = ROWS_PER_DOF * size.dof_count

@@ -137,10 +137,10 @@ class Motion:
     momentum: wp.array[wp.spatial_vectord]  # (L,) momentum after free motion of the subtree [N s]
     A: wp.array[wp.float64]  # one dense block per tree: M + dt D + dt^2 K
     factor: wp.array[wp.float64]  # Cholesky factor of the free part of each block, or of the one at work
-    r: wp.array[wp.float64]  # (D,) A v_star
     v0: wp.array[wp.float64]  # (D,)
     v_star: wp.array[wp.float64]  # (D,)
     v: wp.array[wp.float64]  # (D,)
+    travel: wp.array[wp.float64]  # (D,) what moves the coordinates: v, unless surfaces meet and bounce within the step
     drive_speed: wp.array[wp.float64]  # (D,) what a drive and a violated limit may add to |v_star|
     locked: wp.array[wp.int32]  # (T,) leading dofs of the tree whose velocity is prescribed
     group_speed: wp.array[wp.float64]  # (G,) fastest centre of mass [m/s]
@@ -179,7 +179,9 @@ class ContactPool:
     mu: wp.array[wp.float64]  # (C,)
     mu_torsional: wp.array[wp.float64]  # (C,) [m]
     mu_rolling: wp.array[wp.float64]  # (C,) [m]
-    restitution: wp.array[wp.float64]  # (C,)
+    rebound: wp.array[
+        wp.float64
+    ]  # (C,) speed [m/s] at which surfaces part that meet in this step; first the restitution
     R_t: wp.array[wp.float64]  # (C,) tangential regularisation [1/kg]
     R_n: wp.array[wp.float64]  # (C,) normal regularisation [1/kg]
     v_hat: wp.array[wp.float64]  # (C,) stabilising normal velocity [m/s]

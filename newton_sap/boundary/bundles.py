@@ -112,6 +112,7 @@ def contact_options(options) -> ContactOptions:
     out.unset_kd = default.kd
     out.rigid_beta = options.near_rigid_joint
     out.similar = int(options.contact_model == "similar")
+    out.lead = 0.0 if options.position_update == "midpoint" else 0.5
     return out
 
 

@@ -36,6 +36,7 @@ class ContactOptions:
     unset_kd: wp.float32  # [N s/m]
     rigid_beta: wp.float64  # near-rigid bound where the law has none of its own: near_rigid_joint
     similar: int
+    lead: wp.float64  # how far the velocity that moves a body is ahead of its mean over the step [steps]
 
 
 @wp.struct
@@ -342,7 +343,7 @@ def store(pool: ContactPool, slot: int, gap: Gap, pair: Material, options: Conta
     pool.mu[slot] = pair.mu
     pool.mu_torsional[slot] = pair.mu_torsional
     pool.mu_rolling[slot] = pair.mu_rolling
-    pool.restitution[slot] = pair.restitution
+    pool.rebound[slot] = pair.restitution
     weight_a = pair.weight_a
     if gap.phi0 > wp.float64(0.0):
         # Across a gap only a moving side knows where it will be touched; halfway would be a lever.

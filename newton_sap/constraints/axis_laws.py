@@ -8,7 +8,7 @@ axis of a loop joint through the velocities of both bodies (``loop_axes``), on a
 import warp as wp
 
 from ..workspace import Joints
-from .clamped_linear import FOUR_PI_SQUARED, regularization
+from .clamped_linear import near_rigid, regularization
 from .drives import Drive, Targets
 
 wp.set_module_options({"enable_backward": False})
@@ -95,7 +95,7 @@ def drive_law(options: JointOptions, axis: Axis, drive: Drive, dt: wp.float64):
     gain = dt * drive.kp + drive.kd
     bound = dt * drive.effort
     # Limiting the gains keeps their ratio, hence the goal velocity.
-    R = wp.max(wp.float64(1.0) / (dt * gain), options.beta * options.beta * axis.w / FOUR_PI_SQUARED)
+    R = wp.max(wp.float64(1.0) / (dt * gain), near_rigid(options.beta, axis.w))
     goal = (drive.kp * drive.error + drive.kd * drive.rate) / gain
     return row_law(wp.float64(1.0), goal, R, -bound, bound)
 
@@ -161,7 +161,7 @@ def velocity_limit_law(joints: Joints, options: JointOptions, axis: Axis, sign: 
     limit = joints.velocity_limit[axis.newton_dof]
     if limit >= NO_VELOCITY_LIMIT or limit <= 0.0:
         return RowLaw()
-    R = SPEED_GIVES * options.beta * options.beta * axis.w / FOUR_PI_SQUARED
+    R = SPEED_GIVES * near_rigid(options.beta, axis.w)
     return row_law(sign, -wp.float64(limit), R, wp.float64(0.0), UNBOUNDED)
 
 
@@ -176,7 +176,7 @@ def passive_law(
     gain = dt * k + wp.float64(damping)
     if gain <= wp.float64(0.0):
         return RowLaw()
-    R = wp.max(wp.float64(1.0) / (dt * gain), options.beta * options.beta * axis.w / FOUR_PI_SQUARED)
+    R = wp.max(wp.float64(1.0) / (dt * gain), near_rigid(options.beta, axis.w))
     return row_law(wp.float64(1.0), k * stretch / gain, R, -UNBOUNDED, UNBOUNDED)
 
 

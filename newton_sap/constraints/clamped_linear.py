@@ -35,10 +35,16 @@ def clamped_linear(vc: wp.float64, v_hat: wp.float64, R: wp.float64, lower: wp.f
 
 
 @wp.func
+def near_rigid(beta: wp.float64, w: wp.float64):
+    """R_nr = beta^2 w / 4 pi^2, the least that the step resolves (F 2.2)."""
+    return beta * beta * w / FOUR_PI_SQUARED
+
+
+@wp.func
 def regularization(dt: wp.float64, k: wp.float64, tau: wp.float64, w: wp.float64, beta: wp.float64):
-    """R = max(1/(dt k (dt + tau)), beta^2 w / 4 pi^2): compliance, but no stiffer than the step resolves (F 2.2)."""
+    """R = max(1/(dt k (dt + tau)), R_nr): compliance, but no stiffer than the step resolves (F 2.2)."""
     R = wp.float64(1.0) / (dt * k * (dt + tau))
-    near_rigid = beta * beta * w / FOUR_PI_SQUARED
-    if R < near_rigid:  # no wp.max, which would pass over what is no number
-        R = near_rigid
+    least = near_rigid(beta, w)
+    if R < least:  # no wp.max, which would pass over what is no number
+        R = least
     return R

@@ -11,7 +11,7 @@ from ..multibody.spatial import motion, rotation_vector, to_vec3d
 from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tendons, Tree
 from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput
 from .ball_limits import ball_limit_rows
-from .clamped_linear import FOUR_PI_SQUARED
+from .clamped_linear import near_rigid
 from .coupler_pool import ROWS, Anchor, add_motion, add_term, anchor_of, couple_row, open_row
 from .loop_axes import axis_rows
 
@@ -109,7 +109,7 @@ def close_row(
     if w <= wp.float64(0.0):
         return
     faint = FAINT * most
-    pool.R[row] = beta * beta * wp.max(w, faint * faint / w) / FOUR_PI_SQUARED
+    pool.R[row] = near_rigid(beta, wp.max(w, faint * faint / w))
     pool.v_hat[row] = -gap / (dt + tau)
     pool.lower[row] = lower
     pool.upper[row] = UNBOUNDED

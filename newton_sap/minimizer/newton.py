@@ -9,6 +9,7 @@ from ..workspace import COUPLER_ROWS, ROWS_PER_DOF, ContactPool, CouplingTable, 
 from .conjugate_gradient import solve_iteratively
 from .continuation import scale_stiffness
 from .hessian import newton_direction
+from .impacts import bounce
 from .line_search import line_search
 from .objective import Range, Value, objective
 from .progress import GOES_ON, ITERATION_LIMIT, NON_FINITE, STALLED, Progress, begin, judge, take_bounds, take_step
@@ -54,7 +55,10 @@ def record(
 ):
     """Keep what this group's solve did, and hand its velocity over."""
     for i in range(at.lane, at.unknowns, at.lanes):
-        m.v[problem.dof[at.base + i]] = problem.v[at.base + i]
+        dof = problem.dof[at.base + i]
+        m.v[dof] = problem.v[at.base + i]
+        if not now.bounced:
+            m.travel[dof] = problem.v[at.base + i]
     sync()
     broken = wp.float64(0.0)
     for dof in range(at.base + at.lane, at.base + dofs, at.lanes):
@@ -70,8 +74,8 @@ def record(
         stats.contacts[g] = at.contacts
         stats.steps[g] = stats.steps[g] + 1
         stats.contacts_peak[g] = wp.max(stats.contacts_peak[g], at.contacts)
-        stats.iterations[g] = now.iterations
-        stats.iterations_max[g] = wp.max(stats.iterations_max[g], now.iterations)
+        stats.iterations[g] = now.spent + now.iterations
+        stats.iterations_max[g] = wp.max(stats.iterations_max[g], now.spent + now.iterations)
         stats.line_search[g] = now.evaluations
         stats.reason[g] = now.reason
         stats.residual[g] = value.residual
@@ -111,6 +115,7 @@ def minimize_kernel(evaluate_contact, real):
                 now = take_bounds(pools.contacts, problem, at, now, settings)
             value = evaluate(pools, problem, at)
             now = judge(tree, pools.contacts, problem, at, g, value, now, settings)
+            now = bounce(m, pools.contacts, problem, at, now)
             if now.wants_step:
                 start = tree.group_hessian_start[g]
                 if start >= wp.int64(0):

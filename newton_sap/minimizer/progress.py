@@ -39,6 +39,8 @@ class Progress:
     wants_bounds: bool  # whether friction bounds are to be renewed before the next value
     renewals: int
     asked: bool  # whether a minimum was asked for its bounds
+    bounced: bool  # whether surfaces have met and are to part
+    spent: int  # iterations until they had met
     stage: Stage
 
 

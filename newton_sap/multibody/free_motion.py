@@ -1,4 +1,4 @@
-"""Mass matrix ``A = M + dt D + dt^2 K``, momentum ``r = A v_star`` and free-motion velocity ``v_star`` of every tree."""
+"""Mass matrix ``A = M + dt D + dt^2 K`` and free-motion velocity ``v_star`` of every tree."""
 
 import warp as wp
 
@@ -196,7 +196,7 @@ def add_joint_terms(
     dof: int,
     dt: wp.float64,
 ):
-    """Armature, implicit damping and spring on the diagonal, and the dof's entry of r."""
+    """Armature, implicit damping and spring on the diagonal, and the dof's entry of r = A v_star in v_star's place."""
     public = tree.dof_public[dof]
     armature = wp.float64(0.0)
     implicit = wp.float64(0.0)
@@ -209,7 +209,7 @@ def add_joint_terms(
     local = dof - tree.tree_dof_start[t]
     size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
     m.A[tree.tree_block_start[t] + local * size + local] += armature + implicit
-    m.r[dof] = wp.dot(m.column[dof], m.momentum[link]) + armature * m.v0[dof] + dt * effort
+    m.v_star[dof] = wp.dot(m.column[dof], m.momentum[link]) + armature * m.v0[dof] + dt * effort
 
 
 @wp.func
@@ -247,8 +247,7 @@ def solve_free_motion(tree: Tree, m: Motion, t: int):
         m.v_star[first + i] = m.v0[first + i]
     for i in range(locked, size):
         for k in range(locked):
-            m.r[first + i] = m.r[first + i] - m.A[block + i * size + k] * m.v0[first + k]
-        m.v_star[first + i] = m.r[first + i]
+            m.v_star[first + i] = m.v_star[first + i] - m.A[block + i * size + k] * m.v0[first + k]
     factor = tree.tree_factor_start[t]
     for i in range(locked, size):
         for k in range(i, tree.dof_last[first + i] - first + 1):
@@ -258,6 +257,7 @@ def solve_free_motion(tree: Tree, m: Motion, t: int):
     solve_alone(m.factor, free, tree.dof_last, m.v_star, 0, 1)
     for i in range(size):
         m.v[first + i] = m.v_star[first + i]
+        m.travel[first + i] = m.v_star[first + i]
 
 
 @wp.func

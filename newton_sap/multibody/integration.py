@@ -22,9 +22,9 @@ UPDATES = {"symplectic": SYMPLECTIC, "sap_euler": SAP_EULER, "midpoint": MIDPOIN
 @wp.func
 def position_rate(m: Motion, update: int, dof: int):
     """The velocity that moves a coordinate."""
-    rate = m.v[dof]
+    rate = m.travel[dof]
     if update == MIDPOINT:
-        rate = wp.float64(0.5) * (m.v0[dof] + m.v[dof])
+        rate = wp.float64(0.5) * (m.v0[dof] + m.travel[dof])
     return rate
 
 

@@ -1,0 +1,134 @@
+"""Impacts across a gap: surfaces meet before they part, and only those part that met."""
+
+import math
+
+import newton
+import numpy as np
+import pytest
+import warp as wp
+from rig import G, Rig, link, material, weightless
+
+LAWS = ["sap", "lagged", "similar"]
+R = 0.05
+
+
+def dropped(height, dt, restitution, gap=0.1, shape="sphere", **options):
+    """A body that falls by ``height`` [m] on the ground, as a rig."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    body = link(builder, 1.0, 2e-3)
+    cfg = material(gap=gap, restitution=restitution)
+    if shape == "sphere":
+        builder.add_shape_sphere(body, radius=R, cfg=cfg)
+    else:
+        builder.add_shape_box(body, hx=R, hy=R, hz=R, cfg=cfg)
+    builder.add_articulation([builder.add_joint_free(body)])
+    builder.add_ground_plane(cfg=cfg)
+    return Rig(builder, dt, q=[0, 0, R + height, 0, 0, 0, 1], **options)
+
+
+def clearances(rig, steps):
+    """Height of the body's lowest point after each step."""
+    return np.array([rig.run(1).q[2] - R for _ in range(steps)])
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("dt", [1 / 60, 1 / 1000])
+@pytest.mark.parametrize("shape", ["sphere", "box"])
+def test_a_bounce_touches_the_ground(shape, dt, law):
+    """Newton's default gap of 0.1 m turns nothing round before it touches; the rebound is that of a late contact."""
+    e = 0.6
+    heights = clearances(dropped(0.5, dt, e, shape=shape, contact_model=law), int(0.8 / dt))
+    impact = int(np.argmin(heights[: int(0.4 / dt)]))
+    assert abs(heights[impact]) < 1e-4
+    rebound = heights[impact:].max()
+    assert rebound == pytest.approx(e * e * 0.5, rel=0.02, abs=5.0 * dt * e)
+
+
+@pytest.mark.parametrize("e", [0.0, 0.25, 0.5, 0.75, 1.0])
+def test_a_gap_does_not_change_the_rebound(e):
+    """Found in time or when already inside, a ball rises to the same height, but for how deep it was found."""
+    dt = 1 / 240
+    rebounds = []
+    for gap in (0.0, 0.1):
+        heights = clearances(dropped(0.5, dt, e, gap=gap), int(0.7 / dt))
+        impact = int(np.argmin(heights[: int(0.36 / dt)]))
+        rebounds.append(heights[impact:].max())
+    assert rebounds[1] == pytest.approx(e * e * 0.5, rel=0.03, abs=1e-3)
+    assert rebounds[0] == pytest.approx(rebounds[1], abs=dt * math.sqrt(2 * G * 0.5))
+
+
+def test_an_elastic_ball_keeps_bouncing():
+    """Ten elastic bounces at 1/240 s lose no more than what gravity gives in the step of each impact."""
+    dt = 1 / 240
+    heights = clearances(dropped(0.2, dt, 1.0), int(10 * 2 * math.sqrt(0.4 / G) / dt))
+    assert heights.min() > -1e-4
+    assert 0.75 * 0.2 < heights[-int(0.5 / dt) :].max() < 1.05 * 0.2
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_two_bodies_meet_before_they_part(law):
+    """Balls that fly at each other touch; their common centre of mass goes straight on, in position and in velocity."""
+    builder = weightless()
+    cfg = material(gap=0.1, restitution=0.8)
+    for mass in (1.0, 3.0):
+        body = link(builder, mass, 1e-3)
+        builder.add_shape_sphere(body, radius=R, cfg=cfg)
+        builder.add_articulation([builder.add_joint_free(body)])
+    start = [0, 0, 0, 0, 0, 0, 1, 0.33, 0, 0, 0, 0, 0, 1]
+    rig = Rig(builder, 1 / 60, q=start, v=[4, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0], contact_model=law)
+    distances, centres = [], []
+    for _ in range(8):
+        rig.run(1)
+        distances.append(rig.q[7] - rig.q[0] - 2 * R)
+        centres.append((rig.q[0] + 3.0 * rig.q[7]) / 4.0)
+    assert abs(min(distances)) < 1e-4
+    assert rig.v[6] - rig.v[0] == pytest.approx(0.8 * 5.0, rel=5e-3)
+    np.testing.assert_allclose(np.diff(centres), 0.25 / 60, atol=1e-6)
+
+
+def test_what_never_meets_does_not_bounce():
+    """A slide heads for a wall, but its own limit stops it short of it."""
+    builder = weightless()
+    body = link(builder)
+    cfg = material(gap=0.5, restitution=1.0)
+    builder.add_shape_sphere(body, radius=R, cfg=cfg)
+    joint = builder.add_joint_prismatic(-1, body, axis=(1, 0, 0), limit_upper=0.1, limit_ke=1e7, limit_kd=1e4)
+    builder.add_articulation([joint])
+    builder.add_shape_box(-1, xform=wp.transform((0.4, 0, 0), wp.quat_identity()), hx=0.2, hy=1, hz=1, cfg=cfg)
+    rig = Rig(builder, 1 / 60, q=[0.0], v=[10.0])
+    rig.run(1)  # free, it would be at 0.167; the wall is at 0.15 and the limit at 0.1
+    assert 0.09 < rig.q[0] < 0.12
+    assert rig.v[0] > -1.0
+
+
+def test_a_bullet_bounces_off_a_thin_plate():
+    """At 100 m/s and 1/60 s a ball neither passes 1 cm of plate nor loses its way back."""
+    builder = weightless()
+    body = link(builder, 0.1, 1e-4)
+    cfg = material(gap=2.0, restitution=0.5)
+    builder.add_shape_sphere(body, radius=R, cfg=cfg)
+    builder.add_articulation([builder.add_joint_free(body)])
+    builder.add_shape_box(-1, hx=0.005, hy=1, hz=1, cfg=cfg)
+    rig = Rig(builder, 1 / 60, q=[-1.0, 0, 0, 0, 0, 0, 1], v=[100, 0, 0, 0, 0, 0])
+    rig.run(1)
+    assert rig.q[0] == pytest.approx(-0.055, abs=2e-3)
+    assert rig.v[0] == pytest.approx(-50.0, rel=0.01)
+
+
+def test_observables_and_inverse_dynamics_see_the_rebound():
+    """The contact's impulse is the one that turned the body round, and explains the observed step."""
+    rig = dropped(0.3, 1 / 100, 0.5)
+    kinds = rig.solver.ObservableKind
+    observables = rig.solver.observables({kinds.CONTACT_IMPULSE, kinds.BODY_QDD}, contacts=rig.contacts)
+    before = rig.v[2]
+    while rig.v[2] <= 0.0:
+        before, start = rig.v[2], rig.state
+        rig.pipeline.collide(rig.state, rig.contacts, dt=rig.dt)
+        rig.solver.step(rig.state, rig.next, rig.control, rig.contacts, rig.dt, observables=observables)
+        rig.state, rig.next = rig.next, rig.state
+    gained = rig.v[2] - before + G * rig.dt
+    assert abs(observables.contact_impulse.numpy()[0, 2]) == pytest.approx(gained, rel=1e-3)
+    assert observables.body_qdd.numpy()[0, 2] == pytest.approx((rig.v[2] - before) / rig.dt, rel=1e-4)
+    found = rig.solver.inverse_dynamics(start, rig.state, rig.control, rig.contacts, rig.dt)
+    assert np.abs(found.unexplained_force).max() < 1e-3 * gained / rig.dt
+    assert np.abs(found.contact_impulse[:, 2]).sum() == pytest.approx(gained, rel=1e-3)
