@@ -78,7 +78,7 @@ def test_stiffness_of_unset_materials(contact_model, dt):
         ((problem, _),) = result.solutions
         (contact,) = problem.contacts
         assert contact.normal.k == pytest.approx(min(2.0 * math.pi / (beta * dt), 1000.0) ** 2 / contact.w, rel=1e-9)
-        assert contact.normal.d == 50.0
+        assert contact.normal.d == 25.0
 
 
 def test_near_rigid_bound():

@@ -286,7 +286,7 @@ def test_kinematic_body_carries_another():
         put(rig.state.joint_q, [0.5 * i * DT])  # whoever prescribes a body moves it
         rig.run(1)
         assert rig.v[0] == 0.5
-    assert rig.v[6] == pytest.approx(0.5, abs=0.03)
+    assert rig.v[6] == pytest.approx(0.5, abs=0.045)  # no rebound is faster than 1 / d, 0.04 m/s
     assert rig.q[7] - rig.q[0] > 0.098
 
 
