@@ -36,6 +36,13 @@ def cancel_gyroscopic_torque(
     body_f[body] = body_f[body] + wp.spatial_vector(wp.vec3(0.0), wp.cross(w, spin))
 
 
+@wp.kernel
+def compensate_gravity(gravcomp: wp.array[wp.float32], acceleration: wp.array[wp.vec3]):
+    """Leave of each body's gravity what the body does not compensate."""
+    body = wp.tid()
+    acceleration[body] = (1.0 - gravcomp[body]) * acceleration[body]
+
+
 class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface):
     """What coupled solvers ask: effective masses of points of articulated bodies, and bodies that stand for others'."""
 
@@ -52,6 +59,13 @@ class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface
     def coupling_supports_inertial_property_refresh(self) -> bool:
         """Return True: masses and inertias are read live, so a captured graph may change them."""
         return True
+
+    def coupling_eval_gravity_acceleration(self, out_body_acceleration, out_particle_acceleration) -> None:
+        """Write the gravity [m/s^2] that acts on bodies, less what ``mujoco:gravcomp`` takes off, and on particles."""
+        super().coupling_eval_gravity_acceleration(out_body_acceleration, out_particle_acceleration)
+        if out_body_acceleration is not None and self.bodies.gravcomp.shape[0]:
+            inputs = [self.bodies.gravcomp, out_body_acceleration]
+            wp.launch(compensate_gravity, out_body_acceleration.shape[0], inputs, device=self.device)
 
     def coupling_eval_effective_mass(self, endpoint_kind, endpoint_index, endpoint_local_pos, out) -> None:
         """Write effective masses [kg]: for a point of a body, ``1 / mean over axes of J M^-1 J^T``.

@@ -140,16 +140,22 @@ def test_changes_that_do_not_matter_are_not_announced_to():
         assert not flags & int(flag)
 
 
-def test_gravity_hook_is_the_acceleration_of_a_fall():
-    """Each body's entry is what a body in free flight gains per second."""
+@pytest.mark.parametrize("shares", [None, (0.0, 0.5, 1.0)])
+def test_gravity_hook_is_the_acceleration_of_a_fall(shares):
+    """Each body's entry is what it gains per second in free flight, less what it compensates of gravity."""
     builder = newton.ModelBuilder(gravity=(1.0, -2.0, -5.0))
-    builder.add_body(mass=1.0, inertia=wp.diag(wp.vec3(0.1)))
+    if shares is not None:
+        newton.solvers.SolverMuJoCo.register_custom_attributes(builder)
+    for share in shares or (0.0,):
+        own = None if shares is None else {"mujoco:gravcomp": share}
+        builder.add_body(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), custom_attributes=own)
     model = builder.finalize()
     solver, state = SolverSAP(model), model.state()
-    told = wp.zeros(1, dtype=wp.vec3)
+    told = wp.zeros(model.body_count, dtype=wp.vec3)
     solver.coupling_eval_gravity_acceleration(told, None)
     solver.step(state, state, None, None, 0.01)
-    np.testing.assert_allclose(told.numpy()[0], state.body_qd.numpy()[0, :3] / 0.01, rtol=1e-5)
+    np.testing.assert_allclose(told.numpy(), state.body_qd.numpy()[:, :3] / 0.01, rtol=1e-5)
+    assert np.ptp(told.numpy(), axis=0).any() == (shares is not None)
 
 
 # Proxies of other solvers' bodies ---------------------------------------------------------------------------------
