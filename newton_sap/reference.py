@@ -309,13 +309,7 @@ class ReferenceSolver(Multibody):
             surface = [support[s] + kin.rotate(b, data[f"offset{s}"][i].astype(float)) for s, b in enumerate(bodies)]
             phi0 = n @ (support[1] - support[0]) - float(data["margin0"][i]) - float(data["margin1"][i])
             k, tau, mu, weights = materials.pair(*shapes, dt)
-            given = {
-                name: 0.0 if optional[name] is None else optional[name][i]
-                for name in ("stiffness", "damping", "friction")
-            }
-            k = given["stiffness"] if given["stiffness"] > 0.0 else k
-            tau = given["damping"] / k if given["damping"] > 0.0 and k > 0.0 else tau
-            mu = mu * given["friction"] if given["friction"] > 0.0 else mu
+            k, tau, mu = _override_material(k, tau, mu, optional, i)
             if phi0 > 0.0:  # across a gap only a moving side knows where it will be touched
                 weights = self._weights_across_gap(m, kin, bodies, surface, weights)
             if options.contact_point == "shared":
@@ -475,6 +469,15 @@ class Materials:
         total = self.k[a] + self.k[b]
         weight = self.k[a] / total if total > 0.0 else 0.5
         return (1.0 - weight) * self.d[a] + weight * self.d[b]
+
+
+def _override_material(k, tau, mu, optional, i):
+    """Let stiffness and damping of a contact replace the pair's, and its friction multiply it, where given."""
+    names = ("stiffness", "damping", "friction")
+    stiffness, damping, friction = (0.0 if optional[n] is None else optional[n][i] for n in names)
+    k = stiffness if stiffness > 0.0 else k
+    tau = damping / k if damping > 0.0 and k > 0.0 else tau
+    return k, tau, mu * friction if friction > 0.0 else mu
 
 
 def _body_weight(m, kin, body, point):
