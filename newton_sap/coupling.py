@@ -9,6 +9,8 @@ import numpy as np
 import warp as wp
 
 from .boundary.topology import FREELY, body_name, joint_name
+from .multibody.free_motion import gravity_at
+from .workspace import Bodies
 
 wp.set_module_options({"enable_backward": False})
 
@@ -37,10 +39,10 @@ def cancel_gyroscopic_torque(
 
 
 @wp.kernel
-def compensate_gravity(gravcomp: wp.array[wp.float32], acceleration: wp.array[wp.vec3]):
-    """Leave of each body's gravity what the body does not compensate."""
+def tell_gravity(bodies: Bodies, acceleration: wp.array[wp.vec3]):
+    """The gravity that a step applies to each body."""
     body = wp.tid()
-    acceleration[body] = (1.0 - gravcomp[body]) * acceleration[body]
+    acceleration[body] = wp.vec3(gravity_at(bodies, body))
 
 
 class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface):
@@ -62,10 +64,10 @@ class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface
 
     def coupling_eval_gravity_acceleration(self, out_body_acceleration, out_particle_acceleration) -> None:
         """Write the gravity [m/s^2] that acts on bodies, less what ``mujoco:gravcomp`` takes off, and on particles."""
-        super().coupling_eval_gravity_acceleration(out_body_acceleration, out_particle_acceleration)
-        if out_body_acceleration is not None and self.bodies.gravcomp.shape[0]:
-            inputs = [self.bodies.gravcomp, out_body_acceleration]
-            wp.launch(compensate_gravity, out_body_acceleration.shape[0], inputs, device=self.device)
+        super().coupling_eval_gravity_acceleration(None, out_particle_acceleration)
+        if out_body_acceleration is not None:
+            inputs = [self.bodies, out_body_acceleration]
+            wp.launch(tell_gravity, out_body_acceleration.shape[0], inputs, device=self.device)
 
     def coupling_eval_effective_mass(self, endpoint_kind, endpoint_index, endpoint_local_pos, out) -> None:
         """Write effective masses [kg]: for a point of a body, ``1 / mean over axes of J M^-1 J^T``.

@@ -58,11 +58,11 @@ def test_a_gap_does_not_change_the_rebound(e):
 
 
 def test_an_elastic_ball_keeps_bouncing():
-    """Ten elastic bounces at 1/240 s lose no more than what gravity gives in the step of each impact."""
+    """Ten elastic bounces at 1/240 s lose a hundredth of the height: what the compliance of each impact takes."""
     dt = 1 / 240
     heights = clearances(dropped(0.2, dt, 1.0), int(10 * 2 * math.sqrt(0.4 / G) / dt))
     assert heights.min() > -1e-4
-    assert 0.75 * 0.2 < heights[-int(0.5 / dt) :].max() < 1.05 * 0.2
+    assert 0.98 * 0.2 < heights[-int(0.5 / dt) :].max() < 1.001 * 0.2
 
 
 @pytest.mark.parametrize("law", LAWS)
