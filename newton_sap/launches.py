@@ -117,7 +117,9 @@ class Launches:
         if not count:
             return
         if self.device.is_capturing or not self.device.is_cpu:
-            launch(kernel, dim=[count], inputs=inputs, block_dim=BLOCK_DIM, device=self.device)
+            launch(
+                kernel, dim=[count], inputs=inputs, block_dim=BLOCK_DIM, device=self.device, record_tape=False
+            )  # no adjoint: gradients/ has its own launches
             return
         command = part.recorded.prepare(launch, kernel, count, inputs)
         if part.thread is None:

@@ -214,7 +214,10 @@ def effective_weight(
 def regularize_contact(
     pool: ContactPool, options: ContactOptions, slot: int, w: wp.float64, vn0: wp.float64, dt: wp.float64
 ):
-    """R_n, R_t and v_hat of one contact (F 2.3), and the same compliance as Hunt & Crossley's law (F 2.4)."""
+    """R_n, R_t and v_hat of one contact (F 2.3), and the same compliance as Hunt & Crossley's law (F 2.4).
+
+    Returns the normal impulse that depth and velocity at the start of the step give, for friction bounds.
+    """
     k = pool.stiffness[slot]
     tau = pool.relaxation_time[slot]
     beta = options.beta
@@ -239,14 +242,13 @@ def regularize_contact(
     n0 = wp.max((pool.v_hat[slot] - vn0) / pool.R_n[slot], zero)
     if options.hunt_crossley == 1:
         n0 = dt * wp.max(normal.fe0, zero) * wp.max(wp.float64(1.0) - normal.d * vn0, zero)
-    bound_friction(pool, slot, n0, options.stiction_tolerance)
-    pool.slip_speed[slot] = zero
     if pool.support[slot] == 0:
         # The two bodies move as one: there is nothing to decide, and no force to find.
         pool.v_hat[slot] = -NEVER
         normal.fe0 = -NEVER
-        pool.n0[slot] = zero
+        n0 = zero
     pool.normal_law[slot] = normal
+    return n0
 
 
 @wp.func
@@ -265,7 +267,9 @@ def prepare_contact(
     contact_jacobian(tree, m, pool, problem, slot, options.witness_points)
     w = effective_weight(tree, bodies, m, pool, problem, options, slot, base)
     vn0 = wp.dot(pool.normal[slot], pool.bias[slot] + contact_velocity(pool, problem.v, slot, base))
-    regularize_contact(pool, options, slot, w, vn0, dt)
+    n0 = regularize_contact(pool, options, slot, w, vn0, dt)
+    bound_friction(pool, slot, n0, options.stiction_tolerance)
+    pool.slip_speed[slot] = wp.float64(0.0)
     # What gravity gives a body in two steps is rest, not an impact.
     link = wp.where(pool.link_b[slot] >= 0, pool.link_b[slot], pool.link_a[slot])
     resting = wp.float64(2.0) * dt * wp.length(gravity_at(bodies, tree.link_body[link]))

@@ -34,6 +34,8 @@ from .constraints.laws import contact_law
 from .coupling import CoupledArticulations
 from .diagnostics import SolverReport, clear_stats, read_report, require_healthy
 from .frame import Frame, Frames
+from .gradients.recording import Recorder
+from .gradients.support import require_new_state
 from .inspection import Inspection, read_inspection
 from .inverse import InverseDynamics, inverse_dynamics
 from .launches import Launches
@@ -71,6 +73,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     number of worlds of any size, kinematic root bodies, contact with friction, joint limits, drives, dry friction,
     velocity limits, armature, damping and springs; loop-closing joints, equality constraints and mimic joints.
     Particles fly freely and touch nothing. Anything else raises at construction.
+
+    A model that is finalized with ``requires_grad=True`` gets steps with gradients on Warp's tape; see ``docs/gradients.md``.
 
     Model arrays are read live: values may change between steps, also between replays of a captured graph.
 
@@ -146,6 +150,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._read_model()
         self._load_kernels()
         self._check_mass_matrix()
+        self._recorder = Recorder(self) if model.requires_grad else None
 
     # The step ---------------------------------------------------------------------------------------------------
 
@@ -178,6 +183,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             RuntimeError: More contact capacity is needed while a graph is being captured; or, with ``strict``, the step
                 did not converge, was not finite or dropped contacts.
         """
+        if self._recorder is not None:
+            require_new_state(state_in, state_out)
         contacts = self._resolve_step_contacts(contacts)
         self.validate_observables(observables, contacts)
         frame = self._open_frame(state_in, state_out, control, contacts, dt)
@@ -193,6 +200,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             self._integrate(frame)
             self._publish(frame)
         self._move_particles(frame)
+        self._record_gradients(frame)
         observe.observe(self, frame, contacts, observables)
         if self.options.strict and not self.device.is_capturing:
             self._raise_failures()
@@ -303,6 +311,11 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         if self.model.particle_count:
             self.integrate_particles(self.model, frame.state_in, frame.state_out, frame.dt)
 
+    def _record_gradients(self, frame: Frame) -> None:
+        """Lay the step on Warp's tape, where the model asks for gradients."""
+        if self._recorder is not None:
+            self._recorder.record(self, frame)
+
     def _raise_failures(self) -> None:
         """Raise what this step added to the counts of failures."""
         before, self._last_report = self._last_report, self.report()
@@ -372,7 +385,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         Args:
             kinds: Names out of ``solver.ObservableKind``.
             contacts: Contacts that give observables of contacts their rows.
-            requires_grad: As in Newton; SolverSAP computes no gradients.
+            requires_grad: As in Newton; observables have no gradients.
         """
         out = super().observables(kinds, contacts=contacts, requires_grad=requires_grad)
         observe.load_kernels(self.device)

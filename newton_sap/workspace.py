@@ -376,7 +376,7 @@ class Stats:
     lost_rows: wp.array[wp.int32]  # (1,) contacts beyond Newton's capacity, and rows that name no shape of the model
 
 
-def allocate(struct_type, sizes: dict[str, int], device, **values):
+def allocate(struct_type, sizes: dict[str, int], device, requires_grad: bool = False, **values):
     """Return a struct whose arrays are zero and have the given lengths; ``values`` sets the rest."""
     bundle = struct_type()
     for name, variable in struct_type.vars.items():
@@ -385,7 +385,9 @@ def allocate(struct_type, sizes: dict[str, int], device, **values):
         elif hasattr(variable.type, "dtype"):  # an array annotation, not a scalar
             length = sizes.get(name, sizes["*"])
             shape = (length,) * variable.type.ndim
-            setattr(bundle, name, wp.zeros(shape, dtype=variable.type.dtype, device=device))
+            dtype = variable.type.dtype
+            grad = requires_grad and dtype not in (wp.int32, wp.int64)
+            setattr(bundle, name, wp.zeros(shape, dtype=dtype, device=device, requires_grad=grad))
     return bundle
 
 

@@ -97,7 +97,8 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("step recorded in a graph from its first call", YES, "test_capture::test_first_call_can_be_captured", "p?????"),
         Feature("observables `body_qdd`, `body_parent_f`, `contact_f`", YES, f"{REFERENCE}::test_contact_forces_equal_the_reference", "yppppp", "`contact_f` with torque"),
         Feature("observables of contacts and drives per dof and per contact", YES, "test_observables::test_generalised_contact_force_is_the_transposed_jacobian", "pnnnnn", "forces per dof; impulse, gap, slip ([observables.md](observables.md))"),
-        Feature("gradients", NO, "test_features::test_kernels_have_no_adjoint", "nynnnn", "no exception at construction: Warp warns that a tape's gradients are wrong, they are zero"),
+        Feature("gradients by Warp's tape, contacts included", YES, "test_gradients::test_contacts_against_differences", "nynnnn", "by the implicit function theorem ([gradients.md](gradients.md))"),
+        Feature("gradients through loops, couplings, tendons, restitution", NO, "test_bad_input::test_bad_model", "n?nnnn", "`NotImplementedError`"),
     ],
     "Contacts": [
         Feature("contacts of `newton.CollisionPipeline`", YES, f"{REFERENCE}::test_step_equals_the_reference", "yyyyyy"),

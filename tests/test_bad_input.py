@@ -93,6 +93,21 @@ def disabled_joint():
     return finalize(builder)
 
 
+def loop_with_gradients():
+    """Two hinges whose bodies a third joint ties together."""
+    builder = hinge(hinge())
+    builder.add_joint_revolute(0, 1, axis=newton.Axis.Y, label="rocker")
+    return builder.finalize(requires_grad=True, skip_all_validations=True)
+
+
+def bouncer_with_gradients():
+    """An elastic ball."""
+    builder = newton.ModelBuilder()
+    body = builder.add_body(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), lock_inertia=True)
+    builder.add_shape_sphere(body, cfg=newton.ModelBuilder.ShapeConfig(restitution=0.5), label="rubber")
+    return builder.finalize(requires_grad=True)
+
+
 BAD_MODELS = {
     "rod joint": (rod_joint, (NotImplementedError, ValueError), ["cable", "rod"]),
     "massless body without joint": (massless_root, ValueError, ["stray", "without a joint", "mass"]),
@@ -151,6 +166,8 @@ for _name in NOT_NEGATIVE:
     _owner = "knob" if _name.startswith("shape") else "elbow"
     BAD_MODELS[f"negative {_name}"] = (lambda name=_name: _spoiled(name, -3.0), ValueError, [_name, _owner, "-3"])
 BAD_MODELS["skewed D6 axes"] = (skewed_axes, ValueError, ["wrist", "orthogonal"])
+BAD_MODELS["gradients through a loop"] = (loop_with_gradients, NotImplementedError, ["gradients", "rocker"])
+BAD_MODELS["gradients through impacts"] = (bouncer_with_gradients, NotImplementedError, ["restitution", "rubber"])
 BAD_MODELS["springs between particles"] = (cloth, NotImplementedError, ["spring_count", "1"])
 
 

@@ -140,49 +140,99 @@ def servo_bound(table: ActuatorTable, a: int, otherwise: wp.float32):
     return otherwise
 
 
+@wp.struct
+class AxisDrive:
+    """The drive of one dof; the coordinate's target where it has one."""
+
+    q: wp.float32
+    qd: wp.float32
+    mode: int
+    ke: wp.float32
+    kd: wp.float32
+    limit: wp.float32
+
+
 @wp.func
-def set_drive(table: ActuatorTable, out: Commands, dof: int, a: int, servo: Servo):
-    """Make a servo the drive of its dof, in the mode that has its gains."""
-    out.target_ke[dof] = servo.ke
-    out.target_kd[dof] = servo.kd
-    out.effort_limit[dof] = servo_bound(table, a, out.effort_limit[dof])
+def servo_drive(table: ActuatorTable, dof: int, a: int, servo: Servo, drive: AxisDrive):
+    """A servo as the drive of its dof, in the mode that has its gains."""
+    out = AxisDrive()
+    out.q = drive.q
+    out.qd = drive.qd
+    out.ke = servo.ke
+    out.kd = servo.kd
+    out.limit = servo_bound(table, a, drive.limit)
     if servo.ke == 0.0:
-        out.target_mode[dof] = VELOCITY
-        out.target_qd[dof] = servo.force / servo.kd
+        out.mode = VELOCITY
+        out.qd = servo.force / servo.kd
     else:
-        out.target_mode[dof] = POSITION
+        out.mode = POSITION
         ref = wp.float32(0.0)
         if table.ref.shape[0] > 0:
             ref = table.ref[dof]
-        out.target_q[table.coord[dof]] = servo.force / servo.ke - ref
+        out.q = servo.force / servo.ke - ref
+    return out
 
 
 @wp.func
-def copy_drive(table: ActuatorTable, given: Commands, out: Commands, dof: int):
+def given_drive(table: ActuatorTable, given: Commands, dof: int):
     """The drive as the caller and the model give it, within what force ranges leave to it."""
+    drive = AxisDrive()
     if table.coord[dof] >= 0:
-        out.target_q[table.coord[dof]] = given.target_q[table.coord[dof]]
-    out.target_qd[dof] = given.target_qd[dof]
-    out.target_mode[dof] = given.target_mode[dof]
-    out.target_ke[dof] = given.target_ke[dof]
-    out.target_kd[dof] = given.target_kd[dof]
-    out.effort_limit[dof] = wp.min(given.effort_limit[dof], table.drive_bound[dof])
+        drive.q = given.target_q[table.coord[dof]]
+    drive.qd = given.target_qd[dof]
+    drive.mode = given.target_mode[dof]
+    drive.ke = given.target_ke[dof]
+    drive.kd = given.target_kd[dof]
+    drive.limit = wp.min(given.effort_limit[dof], table.drive_bound[dof])
+    return drive
 
 
 @wp.func
-def command(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], out: Commands, dof: int):
-    """What the caller commands one dof, and its direct actuators."""
-    if table.changes_drives == 1:
-        copy_drive(table, given, out, dof)
+def write_drive(table: ActuatorTable, out: Commands, dof: int, drive: AxisDrive):
+    """Let the step see a drive."""
+    if table.coord[dof] >= 0:
+        out.target_q[table.coord[dof]] = drive.q
+    out.target_qd[dof] = drive.qd
+    out.target_mode[dof] = drive.mode
+    out.target_ke[dof] = drive.ke
+    out.target_kd[dof] = drive.kd
+    out.effort_limit[dof] = drive.limit
+
+
+@wp.func
+def sum_motors(table: ActuatorTable, ctrl: wp.array[wp.float32], dof: int):
+    """What the motors of one dof exert together."""
     motors = wp.float32(0.0)
     for k in range(table.axis_start[dof], table.axis_start[dof + 1]):
         a = table.row[k]
         servo = read_servo(table, ctrl, a)
         if is_motor(servo):
             motors += motor_force(table, a, servo)
-        else:
-            set_drive(table, out, dof, a, servo)
-    force = within(motors, True, -given.effort_limit[dof], given.effort_limit[dof])
+    return motors
+
+
+@wp.func
+def find_drive(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], dof: int):
+    """The drive of one dof: its servo, if it has one."""
+    drive = given_drive(table, given, dof)
+    for k in range(table.axis_start[dof], table.axis_start[dof + 1]):
+        a = table.row[k]
+        servo = read_servo(table, ctrl, a)
+        if not is_motor(servo):
+            drive = servo_drive(table, dof, a, servo, drive)
+    return drive
+
+
+@wp.func
+def command(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], out: Commands, dof: int):
+    """What the caller commands one dof, and its direct actuators.
+
+    Loops are functions of their own here: going back, a function does not know what its own loops have found.
+    """
+    if table.changes_drives == 1:
+        write_drive(table, out, dof, find_drive(table, given, ctrl, dof))
+    limit = given.effort_limit[dof]
+    force = within(sum_motors(table, ctrl, dof), True, -limit, limit)
     if given.joint_f.shape[0] > 0:
         force += given.joint_f[dof]
     out.joint_f[dof] = force
@@ -220,6 +270,24 @@ def command_tendon(table: ActuatorTable, ctrl: wp.array[wp.float32], tendons: Te
 
 
 @wp.func
+def site_wrench(table: ActuatorTable, ctrl: wp.array[wp.float32], X_body: wp.transform, axis: int):
+    """Force, and torque about the body's origin, of the motors on a body's sites."""
+    force = wp.vec3()
+    torque = wp.vec3()
+    for k in range(table.axis_start[axis], table.axis_start[axis + 1]):
+        a = table.row[k]
+        limits = table.force_range[a]
+        f = within(constant_force(table, ctrl, a), has(table, a, FORCE_BOUNDED), limits[0], limits[1])
+        gear = table.gear[a]
+        X_site = X_body * table.site_transform[table.site[a]]
+        push = f * wp.transform_vector(X_site, wp.vec3(gear[0], gear[1], gear[2]))
+        arm = wp.transform_get_translation(X_site) - wp.transform_get_translation(X_body)
+        force += push
+        torque += wp.cross(arm, push) + f * wp.transform_vector(X_site, wp.vec3(gear[3], gear[4], gear[5]))
+    return force, torque
+
+
+@wp.func
 def push_body(
     table: ActuatorTable,
     given: Commands,
@@ -231,19 +299,8 @@ def push_body(
     body: int,
 ):
     """What the caller applies to one body, and the motors on its sites."""
-    force = wp.vec3()
-    torque = wp.vec3()  # about the body's origin
     X_body = body_q[body]
-    for k in range(table.axis_start[axis], table.axis_start[axis + 1]):
-        a = table.row[k]
-        limits = table.force_range[a]
-        f = within(constant_force(table, ctrl, a), has(table, a, FORCE_BOUNDED), limits[0], limits[1])
-        gear = table.gear[a]
-        X_site = X_body * table.site_transform[table.site[a]]
-        push = f * wp.transform_vector(X_site, wp.vec3(gear[0], gear[1], gear[2]))
-        arm = wp.transform_get_translation(X_site) - wp.transform_get_translation(X_body)
-        force += push
-        torque += wp.cross(arm, push) + f * wp.transform_vector(X_site, wp.vec3(gear[3], gear[4], gear[5]))
+    force, torque = site_wrench(table, ctrl, X_body, axis)
     wrench = wp.spatial_vector(-torque, -force)
     if orders.body_f == 0:
         wrench = wp.spatial_vector(force, torque - wp.cross(wp.transform_vector(X_body, table.body_com[body]), force))
@@ -282,8 +339,9 @@ class Commanded:
 
     given: Commands
     ctrl: wp.array
+    out: Commands
     control: newton.Control
-    body_f: wp.array
+    body_f: wp.array | None
 
 
 class Actuators:
@@ -292,7 +350,7 @@ class Actuators:
     def __init__(self, model, rows: ActuatorRows):
         device = model.device
         self._rows = rows
-        self._table = table = ActuatorTable()
+        self._table = table = allocate(ActuatorTable, {"*": 0}, device)
         table.changes_drives = int(rows.changes_drives)
         for name in ("axis_start", "row", "tendon_bounded", "site"):
             setattr(table, name, wp.array(getattr(rows, name), dtype=wp.int32, device=device))
@@ -304,12 +362,13 @@ class Actuators:
             table.drive_bound = wp.array(rows.drive_bound, dtype=wp.float32, device=device)
             sizes = {"*": model.joint_dof_count, "target_q": model.joint_coord_count}
         sizes["body_f"] = model.body_count if rows.has_sites else 0
+        self._sizes = sizes
         self._out = allocate(Commands, sizes, device)
 
     def attach_model(self, model, joints: Joints, tendons: Tendons) -> None:
         """Point the table at the model's arrays and at ``tendons``, and the drives of ``joints`` at the commanded ones."""
         source, table = model.mujoco, self._table
-        self._tendons = tendons
+        self._tendons = allocate(Tendons, {"*": 0}, model.device) if tendons.dof is None else tendons
         if len(self._rows.tendon_bounded):
             table.tendon_range = whole_of(model).mujoco.tendon_actuator_force_range
         table.gain, table.bias, table.gear = source.actuator_gainprm, source.actuator_biasprm, source.actuator_gear
@@ -333,7 +392,7 @@ class Actuators:
         if commands is not None:
             require_arrays("control.mujoco", commands, {"ctrl": self._rows.count}, model.device, optional=("ctrl",))
         ctrl = getattr(commands, "ctrl", None)
-        given = Commands()
+        given = allocate(Commands, {"*": 0}, model.device)
         for name, array in self._given.items():
             setattr(given, name, array)
         goal = targets(model, control)
@@ -342,18 +401,34 @@ class Actuators:
             given.joint_f = control.joint_f
         if body_f is not None:
             given.body_f = body_f
-        instead = newton.Control()
-        instead.joint_f = self._out.joint_f
-        instead.joint_target_q, instead.joint_target_qd = control.joint_target_q, control.joint_target_qd
-        if self._rows.changes_drives:
-            instead.joint_target_q, instead.joint_target_qd = self._out.target_q, self._out.target_qd
         ctrl = model.mujoco.ctrl if ctrl is None else ctrl
-        return Commanded(given, ctrl, instead, self._out.body_f if self._rows.has_sites else body_f)
+        return self._commanded(given, ctrl, self._out)
+
+    def _commanded(self, given: Commands, ctrl: wp.array, out: Commands) -> Commanded:
+        instead = newton.Control()
+        instead.joint_f = out.joint_f
+        instead.joint_target_q, instead.joint_target_qd = given.target_q, given.target_qd
+        if self._rows.changes_drives:
+            instead.joint_target_q, instead.joint_target_qd = out.target_q, out.target_qd
+        return Commanded(given, ctrl, out, instead, out.body_f if self._rows.has_sites else given.body_f)
+
+    def apart(self, commanded: Commanded, joints: Joints) -> tuple[Commanded, Joints]:
+        """Return the same commands with arrays of their own for what comes out, which take gradients, and the joints to go
+        with them."""
+        out = allocate(Commands, self._sizes, commanded.ctrl.device, requires_grad=True)
+        own = Joints()
+        for name in Joints.vars:
+            changed = self._rows.changes_drives and name in _DRIVES
+            setattr(own, name, getattr(out if changed else joints, name))
+        return self._commanded(commanded.given, commanded.ctrl, out), own
+
+    def inputs(self, commanded: Commanded, orders: Orders, body_q: wp.array) -> list:
+        """Arguments of :func:`actuate`, but for the last."""
+        return [self._table, commanded.given, commanded.ctrl, commanded.out, self._tendons, orders, body_q]
 
     def launch(self, launches, commanded: Commanded, orders: Orders, body_q: wp.array) -> None:
         """Work out the commands of a step, with sites where ``body_q`` puts their bodies."""
-        inputs = [self._table, commanded.given, commanded.ctrl, self._out, self._tendons, orders, body_q]
-        launches.items(actuate, len(self._out.joint_f), inputs)
+        launches.items(actuate, len(commanded.out.joint_f), self.inputs(commanded, orders, body_q))
 
 
 def build_actuators(model) -> Actuators | None:

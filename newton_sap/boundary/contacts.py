@@ -87,6 +87,18 @@ def prescribed_velocity(tree: Tree, m: Motion, link: int):
 
 
 @wp.func
+def as_constant(x: wp.vec3d):
+    """The same vector, in whose changes gradients take no interest."""
+    return x
+
+
+@wp.func_grad(as_constant)
+def as_constant_back(x: wp.vec3d, adj: wp.vec3d):
+    """Nothing goes back."""
+    pass
+
+
+@wp.func
 def make_side(
     tree: Tree,
     bodies: Bodies,
@@ -122,7 +134,8 @@ def make_side(
             v_C = wp.vec3d(wp.float64(qd[0]), wp.float64(qd[1]), wp.float64(qd[2]))
             side.prescribed = motion(w, v_C + wp.cross(com, w))
     side.support = position + wp.quat_rotate(rotation, to_vec3d(point))
-    side.surface = side.support + wp.quat_rotate(rotation, to_vec3d(offset))
+    # The margin is along the normal, and a round body that turns is touched at another point of its surface.
+    side.surface = side.support + as_constant(wp.quat_rotate(rotation, to_vec3d(offset)))
     return side
 
 
@@ -329,6 +342,12 @@ def collect_contacts(
 
 
 @wp.func
+def prescribed_slip(gap: Gap, point_a: wp.vec3d, point_b: wp.vec3d):
+    """Velocity of B relative to A that is given [m/s]."""
+    return velocity_at(gap.b.prescribed, point_b) - velocity_at(gap.a.prescribed, point_a)
+
+
+@wp.func
 def store(pool: ContactPool, slot: int, gap: Gap, pair: Material, options: ContactOptions, spin: bool):
     """Write a contact, or its relative spin, into a slot."""
     pool.link_a[slot] = gap.a.link
@@ -336,9 +355,10 @@ def store(pool: ContactPool, slot: int, gap: Gap, pair: Material, options: Conta
     pool.normal[slot] = gap.normal
     pool.phi0[slot] = gap.phi0
     pool.stiffness[slot] = pair.stiffness
-    pool.relaxation_time[slot] = pair.relaxation_time
+    relaxation_time = pair.relaxation_time
     if gap.phi0 > wp.float64(0.0) and options.ahead == 0:
-        pool.relaxation_time[slot] = wp.float64(0.0)
+        relaxation_time = wp.float64(0.0)
+    pool.relaxation_time[slot] = relaxation_time
     pool.dissipation[slot] = pair.dissipation
     pool.mu[slot] = pair.mu
     pool.mu_torsional[slot] = pair.mu_torsional
@@ -361,7 +381,7 @@ def store(pool: ContactPool, slot: int, gap: Gap, pair: Material, options: Conta
     if spin:
         pool.bias[slot] = angular(gap.b.prescribed) - angular(gap.a.prescribed)
     else:
-        pool.bias[slot] = velocity_at(gap.b.prescribed, point_b) - velocity_at(gap.a.prescribed, point_a)
+        pool.bias[slot] = prescribed_slip(gap, point_a, point_b)
 
 
 @wp.func

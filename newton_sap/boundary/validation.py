@@ -107,7 +107,7 @@ def _require_finite(model, kind: str, name: str, values: np.ndarray) -> None:
     if bad.any():
         index = int(np.argmax(bad))
         raise ValueError(
-            f"{name} of {_owner(model, kind, index)} is {np.array2string(values[index], threshold=16)}; it must be finite"
+            f"{name} of {owner_name(model, kind, index)} is {np.array2string(values[index], threshold=16)}; it must be finite"
             f"{'' if name in _SIGNED else ' and not negative'}: correct it in the builder or the model before "
             "constructing the solver"
         )
@@ -167,7 +167,8 @@ def _mover(model, joint: int) -> str:
     return "free flight without a joint" if joint == FREELY else joint_name(model, joint)
 
 
-def _owner(model, kind: str, index: int) -> str:
+def owner_name(model, kind: str, index: int) -> str:
+    """Name the body, joint or shape that an entry of one of Newton's arrays belongs to, for messages."""
     if kind == "body":
         return body_name(model, index)
     if kind == "shape":

@@ -73,21 +73,30 @@ def make_axis(tree: Tree, m: Motion, t: int, dof: int):
 
 
 @wp.func
+def dof_rows(
+    tree: Tree, joints: Joints, m: Motion, rows: RowPool, step: JointInput, link: int, dof: int, at: int, dt: wp.float64
+):
+    """All rows of one free dof of a joint; returns the next free row."""
+    joint = tree.link_joint[link]
+    axis = make_axis(tree, m, tree.link_tree[link], dof)
+    if is_free(joints.type[joint]):
+        at = push_velocity_limits(joints, rows, step, at, axis)
+    else:
+        i = wp.min(dof - tree.link_dof_start[link], 2)
+        drive = read_drive(tree, joints, step.targets, step.joint_q, joint, dof, i)
+        at = axis_rows(tree, joints, rows, step, at, axis, drive, dt)
+    return at
+
+
+@wp.func
 def link_rows(
     tree: Tree, joints: Joints, m: Motion, rows: RowPool, step: JointInput, link: int, at: int, dt: wp.float64
 ):
     """All rows of one link's joint; returns the next free row."""
-    joint = tree.link_joint[link]
-    if joint < 0:
+    if tree.link_joint[link] < 0:
         return at
     t = tree.link_tree[link]
     start = tree.link_dof_start[link]
-    free = is_free(joints.type[joint])
     for dof in range(wp.max(start, tree.tree_dof_start[t] + m.locked[t]), tree.link_dof_start[link + 1]):
-        axis = make_axis(tree, m, t, dof)
-        if free:
-            at = push_velocity_limits(joints, rows, step, at, axis)
-        else:
-            drive = read_drive(tree, joints, step.targets, step.joint_q, joint, dof, wp.min(dof - start, 2))
-            at = axis_rows(tree, joints, rows, step, at, axis, drive, dt)
+        at = dof_rows(tree, joints, m, rows, step, link, dof, at, dt)
     return at

@@ -185,6 +185,20 @@ def limit_violation(tree: Tree, joints: Joints, joint_q: wp.array[wp.float32], d
 
 
 @wp.func
+def own_inertia(tree: Tree, joints: Joints, efforts: Efforts, link: int, dof: int, dt: wp.float64):
+    """What a dof adds to its diagonal of A: armature, and implicit damping with spring."""
+    public = tree.dof_public[dof]
+    armature = wp.float64(0.0)
+    implicit = wp.float64(0.0)
+    if public >= 0:
+        armature = wp.float64(joints.armature[public])
+        implicit = dt * wp.float64(joints.damping[public])
+        if efforts.explicit_springs == 0 and not is_free(joints.type[tree.link_joint[link]]):
+            implicit += dt * dt * wp.float64(joints.stiffness[public])
+    return armature, implicit
+
+
+@wp.func
 def add_joint_terms(
     tree: Tree,
     joints: Joints,
@@ -197,14 +211,7 @@ def add_joint_terms(
     dt: wp.float64,
 ):
     """Armature, implicit damping and spring on the diagonal, and the dof's entry of r = A v_star in v_star's place."""
-    public = tree.dof_public[dof]
-    armature = wp.float64(0.0)
-    implicit = wp.float64(0.0)
-    if public >= 0:
-        armature = wp.float64(joints.armature[public])
-        implicit = dt * wp.float64(joints.damping[public])
-        if efforts.explicit_springs == 0 and not is_free(joints.type[tree.link_joint[link]]):
-            implicit += dt * dt * wp.float64(joints.stiffness[public])
+    armature, implicit = own_inertia(tree, joints, efforts, link, dof, dt)
     effort = joint_effort(tree, joints, efforts, joint_q, link, dof - tree.link_dof_start[link], m.v0[dof])
     local = dof - tree.tree_dof_start[t]
     size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]

@@ -1,0 +1,152 @@
+"""Laying a step on the tape: every step keeps arrays of its own, which its way back reads."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import warp as wp
+
+from ..boundary import bundles
+from ..boundary.actuators import actuate
+from ..boundary.contact_rows import ContactRows
+from ..boundary.output import publish_bodies
+from ..constraints.laws import contact_law
+from ..linalg.lanes import BLOCK_DIM
+from ..multibody.integration import UPDATES, integrate
+from ..multibody.kinematics import kinematics
+from ..workspace import ROWS_PER_DOF, ContactPool, Motion, RowPool, StateArrays, allocate
+from .sensitivity import Sensitivity, balance, sensitivity_kernel
+from .support import require_differentiable
+from .virtual_power import Scene, contact_power, dof_power, link_power
+
+_PLACED = ("position", "rotation", "com", "velocity", "v0", "locked")
+"""What bodies are placed in."""
+_BALANCED = ("bias", "column", "mass", "moment", "inertia", "group_speed", "v")
+"""And what their balance reads beside."""
+_NOT_STORED = ("vc", "dvc", "slip", "slip_speed", "gamma", "G", "unknown", "J", "body_a")
+"""What slots hold only during a minimisation."""
+
+
+@cache
+def _differentiable(kernel):
+    """A stage of the step, with an adjoint."""
+    return wp.kernel(kernel.func, enable_backward=True, module="unique")
+
+
+class Recorder:
+    """Lays the steps of a solver whose model asks for gradients on the tape that is active, if any."""
+
+    def __init__(self, solver):
+        require_differentiable(solver)
+        size, options = solver.topology, solver.options
+        self.device = solver.device
+        dofs = np.diff(size.arrays["group_dof_start"]).astype(np.int64)
+        self._entries = int((dofs**2).sum())
+        self._start = wp.array(np.cumsum(dofs**2) - dofs**2, dtype=wp.int64, device=self.device)
+        self._update = UPDATES[options.position_update]
+        law = contact_law(options.contact_model)
+        self._friction_follows = int(options.contact_model == "lagged" and options.friction_bound == "solved")
+        self._sensitivity = sensitivity_kernel(law)
+        self._contact_power = contact_power(law)
+        self._no_motion = allocate(Motion, {"*": 0}, self.device)
+        self._no_contacts = allocate(ContactPool, {"*": 0}, self.device, stride=solver.pool.stride)
+
+    def record(self, solver, frame) -> None:
+        """Lay a step that has just been made on the tape."""
+        size = solver.topology
+        s = self._sensitivities(solver)
+        m = self._motion(solver)
+        power = wp.zeros(size.group_count, dtype=wp.float64, device=self.device, requires_grad=True)
+        scene = self._scene(solver, frame)
+        inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, self._without_poses(frame.before)]
+        self._launch(_differentiable(kinematics), size.tree_count, inputs)
+        self._launch(link_power, size.link_count, [scene, m, s, power])
+        rows = allocate(RowPool, {"*": ROWS_PER_DOF * size.dof_count, "count": 0}, self.device, requires_grad=True)
+        self._launch(dof_power, size.dof_count, [scene, m, rows, s, power])
+        if frame.rows is not None:
+            self._launch(self._contact_power, size.group_count, [scene, m, self._pool(solver), s, power])
+        self._launch(balance, size.group_count, [scene.tree, s, power, m.v])
+        inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, frame.before, frame.after, self._update]
+        self._launch(_differentiable(integrate), size.tree_count, [*inputs, frame.dt])
+        inputs = [scene.tree, scene.joints, scene.bodies, self._arrived(solver), frame.orders_after, frame.after]
+        self._launch(_differentiable(publish_bodies), size.tree_count, inputs)
+
+    def _launch(self, kernel, count: int, inputs: list) -> None:
+        wp.launch(kernel, dim=count, inputs=inputs, block_dim=BLOCK_DIM, device=self.device)
+
+    def _sensitivities(self, solver) -> Sensitivity:
+        """Factor the step's own derivative; nothing of this is on the tape."""
+        size = solver.topology
+        counts = {
+            "*": size.dof_count,
+            "unknown": size.group_count,
+        }
+        counts |= dict.fromkeys(("weight", "lag"), solver.pool.row.shape[0])
+        s = allocate(Sensitivity, counts, self.device, start=self._start, velocity=wp.clone(solver.motion.v))
+        s.friction_follows = self._friction_follows
+        s.S = wp.zeros(self._entries, dtype=wp.float64, device=self.device)
+        sigma = solver.options.friction_regularization
+        inputs = [solver.tree, solver.motion, solver.pools, solver.problem, sigma, s]
+        wp.launch(
+            self._sensitivity, dim=size.group_count, inputs=inputs, block_dim=BLOCK_DIM, device=self.device,
+            record_tape=False,
+        )  # fmt: skip
+        return s
+
+    def _own(self, template, lengths: dict[str, int], **kept):
+        """A bundle with arrays of the step's own where lengths are given; the rest is ``kept``, or empty and shared."""
+        shared = {name: getattr(template, name) for name in template._cls.vars if name not in lengths}
+        return allocate(template._cls, lengths | {"*": 0}, self.device, requires_grad=True, **{**shared, **kept})
+
+    def _motion(self, solver) -> Motion:
+        """Kinematics of the step's own, with the solver's mass matrix and free motion as constants."""
+        lengths = {name: len(getattr(solver.motion, name)) for name in (*_PLACED, *_BALANCED)}
+        kept = {name: wp.clone(getattr(solver.motion, name)) for name in ("A", "v_star")}
+        m = self._own(self._no_motion, lengths, **kept)
+        m.travel = m.v  # but for bounces, whose gradients are not known
+        return m
+
+    def _arrived(self, solver) -> Motion:
+        """Where bodies are at the end of the step."""
+        return self._own(self._no_motion, {name: len(getattr(solver.motion, name)) for name in _PLACED})
+
+    def _pool(self, solver) -> ContactPool:
+        """Contacts of the step's own: which rows act, and room for what is taken from them anew."""
+        pool = solver.pool
+        kept = {name: wp.clone(getattr(pool, name)) for name in ("row", "support", "group_start", "group_count")}
+        lengths = dict.fromkeys(ContactPool.vars.keys() - {*kept, *_NOT_STORED, "stride"}, len(pool.row))
+        return self._own(self._no_contacts, lengths, **kept)
+
+    def _without_poses(self, before: StateArrays) -> StateArrays:
+        """The state for kinematics, which writes the poses that the step has written: they are no output of these."""
+        own = StateArrays()
+        own.joint_q, own.joint_qd, own.body_qd = before.joint_q, before.joint_qd, before.body_qd
+        own.body_q = wp.empty_like(before.body_q, requires_grad=False)
+        return own
+
+    def _scene(self, solver, frame) -> Scene:
+        """What the balance reads; contacts are copied, since one ``Contacts`` serves many steps."""
+        scene = Scene()
+        scene.tree, scene.joints, scene.bodies, scene.shapes = solver.tree, solver.joints, solver.bodies, solver.shapes
+        scene.orders, scene.efforts, scene.step, scene.before = frame.orders, frame.efforts, frame.step, frame.before
+        if frame.commanded is not None:
+            self._command(scene, solver, frame)
+        scene.rows = allocate(ContactRows, {"*": 0}, self.device)
+        if frame.rows is not None:
+            for name in ContactRows.vars:
+                setattr(scene.rows, name, wp.clone(getattr(frame.rows, name), requires_grad=False))
+        return scene
+
+    def _command(self, scene: Scene, solver, frame) -> None:
+        """Work the actuators out into arrays of the step's own, which take the place of the solver's."""
+        commanded, scene.joints = solver.actuators.apart(frame.commanded, solver.joints)
+        inputs = solver.actuators.inputs(commanded, frame.orders, frame.before.body_q)
+        count = len(commanded.out.joint_f)
+        self._launch(_differentiable(actuate), count, [*inputs, count])
+        control = commanded.control
+        scene.efforts = bundles.efforts(solver.model, commanded.body_f, control, solver.options)
+        scene.step = bundles.step_input(
+            solver.contact_options, solver.joint_options, frame.before.joint_q, scene.efforts,
+            scene.efforts.targets, frame.dt,
+        )  # fmt: skip

@@ -1,0 +1,56 @@
+"""Which models have gradients: what a step does that is left out of its balance is named, not differentiated as zero."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..boundary.topology import FREELY, body_name, joint_name
+from ..boundary.validation import owner_name
+from ..constraints.couplers import BALL_LIMITS, DISTANCE_RANGE, TENDON, TENDON_LENGTHS
+from ..workspace import DIRECT_DOFS
+
+_COUPLINGS = {
+    int(DISTANCE_RANGE): "the range of a distance joint",
+    int(BALL_LIMITS): "the limit of a ball joint",
+    int(TENDON): "a tendon",
+    int(TENDON_LENGTHS): "a tendon",
+}
+_REMEDY = "to step it without, build it with finalize(requires_grad=False)"
+
+
+def require_differentiable(solver) -> None:
+    """Refuse models whose steps have no gradient.
+
+    Raises:
+        NotImplementedError: Something in the model that gradients do not know.
+    """
+    for what in _without_gradient(solver):
+        raise NotImplementedError(f"the model asks for gradients, and {what} has none here; {_REMEDY}")
+
+
+def require_new_state(state_in, state_out) -> None:
+    """Refuse a step in place: the way back needs the state at its start."""
+    if state_in is state_out:
+        raise ValueError(
+            "state_out is state_in, but the gradient of a step needs the state at its start; pass another state, one for "
+            f"each step of a tape, or {_REMEDY}"
+        )
+
+
+def _without_gradient(solver):
+    """Yield what a solver's step does that has no gradient."""
+    model, size = solver.model, solver.topology
+    couplings = solver.couplings
+    for kind, joint in zip(couplings.kind.numpy(), couplings.joint.numpy(), strict=True):
+        what = _COUPLINGS.get(int(kind), "a loop joint, equality constraint or mimic joint")
+        yield what if joint < 0 else f"{what} ({joint_name(model, int(joint))})"
+    if solver.options.spin_friction:
+        yield "spin_friction=True"
+    arrays = size.arrays
+    for link in np.flatnonzero(arrays["link_joint"] == FREELY):
+        yield f"free flight without a joint ({body_name(model, int(arrays['link_body'][link]))})"
+    for shape in np.flatnonzero(model.shape_material_restitution.numpy() > 0.0):
+        yield f"the restitution of {owner_name(model, 'shape', int(shape))}"
+    largest = int(np.diff(arrays["group_dof_start"]).max(initial=0))
+    if largest > DIRECT_DOFS:
+        yield f"a world of {largest} dofs (up to {DIRECT_DOFS})"

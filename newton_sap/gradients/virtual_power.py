@@ -1,0 +1,181 @@
+"""The virtual power ``u' m(v)`` of a step's momentum balance, link by link, dof by dof and contact by contact.
+
+``m = A v - r - J' gamma`` with the momentum ``r`` after free motion. A virtual velocity ``u`` moves every body, so the
+power of each part is a product of the body's own momentum, or a contact's own impulse, with how ``u`` moves it: no
+mass matrix and no Jacobian is needed. The parts are those of the step itself.
+"""
+
+from functools import cache
+
+import warp as wp
+
+from ..boundary.contact_rows import ContactRows
+from ..boundary.contacts import (
+    Gap,
+    as_constant,
+    belt_velocity,
+    combine_materials,
+    measure_gap,
+    override_material,
+    prescribed_slip,
+    prescribed_velocity,
+    store,
+)
+from ..boundary.convention import Orders
+from ..constraints.clamped_linear import clamped_linear
+from ..constraints.hunt_crossley import normal_impulse
+from ..constraints.joint_rows import dof_rows
+from ..constraints.lagged import bound_friction
+from ..constraints.response import tangential
+from ..multibody.free_motion import Efforts, joint_effort, own_inertia, own_momentum
+from ..multibody.spatial import inertia_times, velocity_at
+from ..problem import StepInput, regularize_contact
+from ..workspace import ROWS_PER_DOF, Bodies, ContactPool, Joints, Motion, RowPool, Shapes, StateArrays, Tree
+from .sensitivity import Sensitivity
+
+
+@wp.struct
+class Scene:
+    """What the parts of the balance read."""
+
+    tree: Tree
+    joints: Joints
+    bodies: Bodies
+    shapes: Shapes
+    orders: Orders
+    efforts: Efforts
+    step: StepInput
+    before: StateArrays
+    rows: ContactRows
+
+
+@wp.func
+def free_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int):
+    """Velocity of a link by the rates of the free dofs that move it."""
+    total = wp.spatial_vectord()
+    for p in range(tree.path_start[link] + m.locked[tree.link_tree[link]], tree.path_start[link + 1]):
+        dof = tree.path_dof[p]
+        total += m.column[dof] * rates[dof]
+    return total
+
+
+@wp.kernel
+def link_power(scene: Scene, m: Motion, s: Sensitivity, power: wp.array[wp.float64]):
+    """u . (I V - P): what a body's momentum at the end lacks of its momentum after free motion."""
+    link = wp.tid()
+    tree = scene.tree
+    V = free_velocity(tree, m, s.velocity, link) + prescribed_velocity(tree, m, link)
+    IV = inertia_times(m.mass[link], m.moment[link], m.inertia[link], V)
+    P = own_momentum(tree, scene.joints, scene.bodies, m, scene.orders, scene.efforts, link, scene.step.dt)
+    U = free_velocity(tree, m, s.virtual_velocity, link)
+    wp.atomic_add(power, tree.tree_group[tree.link_tree[link]], wp.dot(U, IV - P))
+
+
+@wp.func
+def row_impulse(rows: RowPool, r: int, v: wp.float64):
+    """What one scalar row gives its dof."""
+    response = clamped_linear(rows.sign[r] * v, rows.v_hat[r], rows.R[r], rows.lower[r], rows.upper[r])
+    return rows.sign[r] * response.gamma
+
+
+@wp.kernel
+def dof_power(scene: Scene, m: Motion, rows: RowPool, s: Sensitivity, power: wp.array[wp.float64]):
+    """u (a (v - v0) + (dt d + dt^2 k) v - dt tau - gamma) of a dof with all its rows."""
+    dof = wp.tid()
+    tree = scene.tree
+    dt = scene.step.dt
+    link = tree.dof_link[dof]
+    t = tree.link_tree[link]
+    if dof - tree.tree_dof_start[t] < m.locked[t]:
+        return
+    v = s.velocity[dof]
+    armature, implicit = own_inertia(tree, scene.joints, scene.efforts, link, dof, dt)
+    i = dof - tree.link_dof_start[link]
+    effort = joint_effort(tree, scene.joints, scene.efforts, scene.before.joint_q, link, i, m.v0[dof])
+    balance = armature * (v - m.v0[dof]) + implicit * v - dt * effort
+    first = ROWS_PER_DOF * dof
+    end = dof_rows(tree, scene.joints, m, rows, scene.step.joints, link, dof, first, dt)
+    for r in range(first, end):
+        balance -= row_impulse(rows, r, v)
+    wp.atomic_add(power, tree.tree_group[t], s.virtual_velocity[dof] * balance)
+
+
+@wp.struct
+class Touch:
+    """Two links of a contact and where they touch."""
+
+    a: int
+    b: int
+    point_a: wp.vec3d
+    point_b: wp.vec3d
+
+
+@wp.func
+def relative_velocity(tree: Tree, m: Motion, touch: Touch, rates: wp.array[wp.float64]):
+    """Velocity of B relative to A at a contact, by the rates of free dofs."""
+    total = wp.vec3d()
+    if touch.b >= 0:
+        total += velocity_at(free_velocity(tree, m, rates, touch.b), touch.point_b)
+    if touch.a >= 0:
+        total -= velocity_at(free_velocity(tree, m, rates, touch.a), touch.point_a)
+    return total
+
+
+@wp.func
+def followed(gap: Gap, point: wp.vec3d):
+    """A contact's point; where one body alone can move, it goes with that one along the surface of the other."""
+    moving = point
+    if gap.a.link < 0:
+        moving = gap.b.surface
+    elif gap.b.link < 0:
+        moving = gap.a.surface
+    lead = moving - point
+    return point + tangential(gap.normal, lead - as_constant(lead))
+
+
+@wp.func
+def touch_of(gap: Gap, pool: ContactPool, slot: int):
+    """Where a contact that has been stored in a slot touches."""
+    touch = Touch()
+    touch.a = gap.a.link
+    touch.b = gap.b.link
+    touch.point_a = followed(gap, pool.point_a[slot])
+    touch.point_b = followed(gap, pool.point_b[slot])
+    return touch
+
+
+@cache
+def contact_power(evaluate_contact):
+    """Return the kernel of contacts under a law."""
+
+    @wp.func
+    def power_of(scene: Scene, m: Motion, pool: ContactPool, s: Sensitivity, slot: int):
+        """-gamma . U of one contact, everything that it depends on taken anew from poses, velocities and materials."""
+        tree = scene.tree
+        dt = scene.step.dt
+        options = scene.step.contacts
+        i = pool.row[slot]
+        gap = measure_gap(tree, scene.bodies, scene.shapes, m, scene.rows, scene.before.body_q, scene.before.body_qd, i)
+        pair = combine_materials(scene.shapes, options, scene.rows.shape0[i], scene.rows.shape1[i], dt)
+        store(pool, slot, gap, override_material(scene.rows, i, pair), options, False)
+        touch = touch_of(gap, pool, slot)
+        bias = prescribed_slip(gap, touch.point_a, touch.point_b) + belt_velocity(scene.rows, i, gap.normal)
+        vn0 = wp.dot(gap.normal, bias + relative_velocity(tree, m, touch, m.v0))
+        n0 = regularize_contact(pool, options, slot, s.weight[slot], vn0, dt)
+        vc = bias + relative_velocity(tree, m, touch, s.velocity)
+        if s.friction_follows == 1:
+            n0 = normal_impulse(pool.normal_law[slot], wp.dot(gap.normal, vc)) + s.lag[slot]
+        bound_friction(pool, slot, n0, options.stiction_tolerance)
+        gamma = evaluate_contact(pool, slot, vc).gamma
+        return -wp.dot(gamma, relative_velocity(tree, m, touch, s.virtual_velocity))
+
+    @wp.kernel(enable_backward=True, module="unique")
+    def contact_power(scene: Scene, m: Motion, pool: ContactPool, s: Sensitivity, power: wp.array[wp.float64]):
+        """-gamma . U of all contacts of a group."""
+        g = wp.tid()
+        for slot in range(pool.group_start[g], pool.group_start[g] + pool.group_count[g]):
+            wp.atomic_add(power, g, power_of(scene, m, pool, s, slot))
+            if not (pool.rebound[slot] <= wp.float64(0.0)):
+                s.unknown[g] = 1
+
+    return contact_power
