@@ -372,6 +372,32 @@ def test_a_tape_can_go_back_twice():
     assert np.abs(first).max() > 0.1
 
 
+def test_there_and_back_in_a_graph():
+    """A recorded run with its way back gives the gradient of whatever it starts from, also when its tape is gone."""
+    rollout = Rollout(box_on_plane(), steps=4, dt=0.005, **SAP)
+    start, end = rollout.states[0].joint_qd, rollout.states[-1].joint_q
+
+    def there_and_back():
+        for state in rollout.states:
+            for name in ("joint_q", "joint_qd", "body_q", "body_qd"):
+                getattr(state, name).grad.zero_()
+        tape = rollout.run()
+        end.grad.fill_(1.0)
+        tape.backward()
+
+    pushes, expected = ([0.5, 0, 0, 0, 0, 0], [0.1, 0.7, -0.1, 0, 0.3, 0]), []
+    for push in pushes:
+        put(start, push)
+        there_and_back()
+        expected.append(start.grad.numpy().copy())
+    with wp.ScopedCapture(device=rollout.model.device) as capture:
+        there_and_back()
+    for push, gradient in zip(pushes, expected, strict=True):
+        put(start, push)
+        wp.capture_launch(capture.graph)
+        np.testing.assert_array_equal(start.grad.numpy(), gradient)
+
+
 def test_a_step_in_place_is_refused():
     """The way back needs the state at the start; nothing has moved when it is refused."""
     model = box_on_plane().finalize(requires_grad=True)

@@ -49,6 +49,7 @@ class Recorder:
         self._friction_follows = int(options.contact_model == "lagged" and options.friction_bound == "solved")
         self._sensitivity = sensitivity_kernel(law)
         self._contact_power = contact_power(law)
+        self._captured = []  # what graphs read and write, which they do not own
         self._no_motion = allocate(Motion, {"*": 0}, self.device)
         self._no_contacts = allocate(ContactPool, {"*": 0}, self.device, stride=solver.pool.stride)
 
@@ -74,14 +75,13 @@ class Recorder:
 
     def _launch(self, kernel, count: int, inputs: list) -> None:
         wp.launch(kernel, dim=count, inputs=inputs, block_dim=BLOCK_DIM, device=self.device)
+        if self.device.is_capturing:
+            self._captured.append(inputs)
 
     def _sensitivities(self, solver) -> Sensitivity:
         """Factor the step's own derivative; nothing of this is on the tape."""
         size = solver.topology
-        counts = {
-            "*": size.dof_count,
-            "unknown": size.group_count,
-        }
+        counts = {"*": size.dof_count, "unknown": size.group_count}
         counts |= dict.fromkeys(("weight", "lag"), solver.pool.row.shape[0])
         s = allocate(Sensitivity, counts, self.device, start=self._start, velocity=wp.clone(solver.motion.v))
         s.friction_follows = self._friction_follows
