@@ -49,7 +49,7 @@ def furnish(builder, joint, **columns):
             column[start:end] = [int(x) for x in column[start:end]]
 
 
-def joined(kind, place, loop, **columns):
+def joined(kind, place, loop, requires_grad=False, **columns):
     """Bodies A and B (and a hinged M) joined by a joint that is in the tree, or closes a loop instead.
 
     ``columns`` are per-axis values of that joint.
@@ -67,7 +67,7 @@ def joined(kind, place, loop, **columns):
         joint = ALL_MAKERS[kind](builder, a, b, **frames)
         furnish(builder, joint, **columns)
         builder.add_articulation([*trunk, hinge, *base, joint])
-        return builder.finalize()
+        return builder.finalize(requires_grad=requires_grad)
     if place == "two_articulations":
         builder.add_articulation([*trunk, hinge])
         builder.add_articulation([builder.add_joint_free(b)])
@@ -78,7 +78,7 @@ def joined(kind, place, loop, **columns):
         free = builder.add_joint_d6(carrier, b, linear_axes=axes, angular_axes=axes)
         builder.add_articulation([*trunk, hinge, *base, free])
     furnish(builder, ALL_MAKERS[kind](builder, a, b, **frames), **columns)
-    return builder.finalize()
+    return builder.finalize(requires_grad=requires_grad)
 
 
 def start_like(rig, other):

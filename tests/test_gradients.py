@@ -4,6 +4,7 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
+from loop_scenes import joined
 from mjcf import finish
 from rig import Rig, link, material, put, tight
 
@@ -18,6 +19,7 @@ MODEL = (
     *(f"shape_material_{name}" for name in ("ke", "kd", "mu")),
     "gravity",
 )
+FLYING = (int(newton.JointType.FREE), int(newton.JointType.DISTANCE))
 BRANCHES = {"joint_stiffness", "joint_friction"}
 """Where these are zero nothing acts, and the derivative there is that of nothing."""
 
@@ -150,7 +152,7 @@ class Recorded:
             starts = range(3, values.size, 7)
         elif name == "joint_q":
             model = self.plain.model
-            kinds = {newton.JointType.FREE: 3, newton.JointType.BALL: 0}
+            kinds = {**dict.fromkeys(FLYING, 3), int(newton.JointType.BALL): 0}
             starts = [
                 start + kinds[kind]
                 for start, kind in zip(model.joint_q_start.numpy(), model.joint_type.numpy(), strict=False)
@@ -166,7 +168,7 @@ def end_velocity(rig):
     """The velocity in float64 and Newton's order: what differences can be taken of."""
     v = rig.solver.inspect().v.copy()
     model = rig.model
-    for joint in np.flatnonzero(model.joint_type.numpy() == newton.JointType.FREE):
+    for joint in np.flatnonzero(np.isin(model.joint_type.numpy(), FLYING)):
         first = model.joint_qd_start.numpy()[joint]
         v[first : first + 6] = np.roll(v[first : first + 6], 3)
     return v
@@ -174,8 +176,8 @@ def end_velocity(rig):
 
 def compare(step, names, tolerance, size=1.0e-3):
     """Gradients of a random combination of velocities, each array's errors against its largest entry."""
-    w = np.random.default_rng(7).normal(size=step.taped.model.joint_dof_count)
-    w = w.astype(np.float32)
+    w = np.random.default_rng(7).normal(size=step.taped.model.joint_dof_count).astype(np.float32)
+    w[step.taped.solver.topology.dof_count :] = 0.0  # joints that close loops, which come last, are measured
     seen = 0
     for name in names:
         array = step.array(step.taped, name)
@@ -303,6 +305,59 @@ def test_actuators_against_differences():
         found = step.across_quaternions(name, step.gradient(name, joint_qd=w))
         assert np.abs(expected).max() > 1.0e-3
         np.testing.assert_allclose(found, expected, atol=5.0e-4 * np.abs(expected).max(), err_msg=name)
+
+
+TIED = ("joint_q", "joint_qd", "body_f", "body_mass", "body_com", "gravity", "joint_X_p", "joint_X_c", "joint_axis")
+
+
+@pytest.mark.parametrize("kind", ["fixed", "revolute", "prismatic", "ball", "universal", "planar"])
+def test_loops_against_differences(kind):
+    """Two bodies that a joint ties, found apart: what is held, by poses, frames, masses and forces."""
+    models = [joined(kind, "two_articulations", True, requires_grad=grad) for grad in (True, False)]
+    random = np.random.default_rng(2)
+    q = models[0].joint_q.numpy() + 0.05 * random.normal(size=models[0].joint_coord_count)
+    step = Recorded(None, q=q, v=random.normal(size=models[0].joint_dof_count), models=models)
+    assert compare(step, TIED, 2.0e-3) >= 6
+
+
+def test_mimics_and_distances_against_differences():
+    """A hinge follows another, and a body hangs on a rope that is too long for it."""
+    builder = newton.ModelBuilder()
+    joints = [builder.add_joint_revolute(-1, link(builder, com=(0.2, 0, 0)), axis=(0, 1, 0)) for _ in range(2)]
+    builder.add_articulation(joints)
+    builder.set_joint_mimic(joints[1], joints[0], coeffs=(0.1, -2.0))
+    rope = builder.add_joint_distance(-1, link(builder, com=(0, 0.1, 0)), min_distance=0.2, max_distance=0.5)
+    builder.add_articulation([rope])
+    for q in ([0.3, -0.2, 0.3, 0.1, -0.5, 0, 0, 0, 1], [0.3, -0.2, 0.1, 0.1, -0.05, 0, 0, 0, 1]):
+        step = Recorded(builder, q=q, v=[1.0, 0.5, 0.4, 0.2, -0.3, 0.1, 0.2, 0.3])
+        assert compare(step, (*TIED, "joint_limit_upper", "joint_limit_lower"), 2.0e-3, size=1.0e-4) >= 6
+    mimic = step.gradient("joint_qd", joint_qd=[0, 1, 0, 0, 0, 0, 0, 0])
+    assert abs(mimic[0]) > 0.1
+
+
+def test_measured_coordinates_against_differences():
+    """The angle and the rate of a hinge that closes a loop, by where the bodies are and how they move."""
+    models = [joined("revolute", "two_articulations", True, requires_grad=grad) for grad in (True, False)]
+    q = models[0].joint_q.numpy() + 0.05 * np.random.default_rng(2).normal(size=models[0].joint_coord_count)
+    step = Recorded(None, q=q, models=models)
+    seeds = {name: np.zeros(len(getattr(step.taped.next, name))) for name in ("joint_q", "joint_qd")}
+    for seed in seeds.values():
+        seed[-1] = 1.0
+    for name in ("joint_q", "joint_qd"):
+        expected = step.difference(
+            name, lambda rig: float(rig.next.joint_q.numpy()[-1]) + float(rig.next.joint_qd.numpy()[-1]), size=1.0e-2
+        )
+        found = step.across_quaternions(name, step.gradient(name, **seeds))
+        assert np.abs(expected).max() > 0.5
+        trees = slice(0, len(found) - 1)  # what is measured is not read again
+        np.testing.assert_allclose(found[trees], expected[trees], atol=5.0e-3 * np.abs(expected).max(), err_msg=name)
+
+
+def test_what_acts_along_loop_axes_has_no_number_for_a_gradient():
+    """A spring along the axis of a loop joint is left out of the balance, and the gradient says so."""
+    models = [joined("revolute", "two_articulations", True, requires_grad=True, stiffness=3.0) for _ in range(2)]
+    step = Recorded(None, models=models)
+    assert np.isnan(step.gradient("joint_qd", joint_qd=np.ones(models[0].joint_dof_count))).any()
 
 
 class Rollout:

@@ -164,17 +164,19 @@ def held_translations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b
     free = table.linear_axes[c]
     held = Held()
     held.count = 3 - free
-    directions = wp.transpose(wp.quat_to_matrix(a.rotation))
+    directions = wp.mat33d()
     held.point = b.position
     if free == 0:
+        directions = wp.transpose(wp.quat_to_matrix(a.rotation))
         held.point = common_point(a, b)
-    if free >= 1:
+    else:
         axis = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[table.axis_start[c]])))
-        directions[0] = perpendicular(axis)
-        directions[1] = wp.cross(axis, directions[0])
+        across = perpendicular(axis)
         if free == 2:
             second = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[table.axis_start[c] + 1])))
-            directions[0] = wp.normalize(wp.cross(axis, second))
+            across = wp.normalize(wp.cross(axis, second))
+        directions[0] = across
+        directions[1] = wp.cross(axis, across)
     held.direction = directions
     held.error = directions * (b.position - a.position)
     return held
@@ -206,6 +208,22 @@ def held_rotations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: A
 
 
 @wp.func
+def held_row(shifts: Held, turns: Held, i: int):
+    """The i-th of all held directions: its covector, the error along it, and where it is held."""
+    point = wp.vec3d()
+    F = wp.spatial_vectord()
+    error = wp.float64(0.0)
+    if i < shifts.count:
+        point = shifts.point
+        F = motion(wp.cross(point, shifts.direction[i]), shifts.direction[i])
+        error = shifts.error[i]
+    else:
+        F = motion(turns.direction[i - shifts.count], point)
+        error = turns.error[i - shifts.count]
+    return F, error, point
+
+
+@wp.func
 def hold_bodies(
     tree: Tree,
     joints: Joints,
@@ -224,18 +242,39 @@ def hold_bodies(
     shifts = held_translations(joints, table, c, a, b)
     turns = held_rotations(joints, table, c, a, b)
     for i in range(shifts.count + turns.count):
-        point = wp.vec3d()
-        F = wp.spatial_vectord()
-        error = wp.float64(0.0)
-        if i < shifts.count:
-            point = shifts.point
-            F = motion(wp.cross(point, shifts.direction[i]), shifts.direction[i])
-            error = shifts.error[i]
-        else:
-            F = motion(turns.direction[i - shifts.count], point)
-            error = turns.error[i - shifts.count]
+        F, error, point = held_row(shifts, turns, i)
         row = bilateral(tree, m, pool, problem, row, a.link, b.link, F, point, error, beta, dt)
     return row
+
+
+@wp.struct
+class DistanceBound:
+    """One side of a distance's range."""
+
+    exists: int
+    F: wp.spatial_vectord
+    gap: wp.float64  # [m]
+    tau: wp.float64  # [s]
+
+
+@wp.func
+def distance_row(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: Anchor, side: int, dt: wp.float64):
+    """The minimum (side 0) or the maximum of |p_B - p_A|."""
+    out = DistanceBound()
+    d = b.position - a.position
+    length = wp.length(d)
+    sign = wp.float64(1.0)
+    bound = wp.float64(joints.limit_lower[table.axis_start[c]])
+    if side == 1:
+        sign = wp.float64(-1.0)
+        bound = wp.float64(joints.limit_upper[table.axis_start[c]])
+    u = d / length
+    out.F = sign * motion(wp.cross(b.position, u), u)
+    out.gap = sign * (length - bound)
+    out.tau = wp.where(out.gap > wp.float64(0.0), wp.float64(0.0), dt)
+    if not (length < wp.float64(1.0e-9)) and bound >= wp.float64(0.0) and bound < wp.float64(NO_LIMIT):
+        out.exists = 1
+    return out
 
 
 @wp.func
@@ -255,27 +294,14 @@ def distance_rows(
 ):
     """Minimum and maximum of |p_B - p_A| along the line through both anchors; negative bounds do not exist."""
     base = tree.group_dof_start[pool.group[c]]
-    d = b.position - a.position
-    length = wp.length(d)
-    if length < wp.float64(1.0e-9):
-        return row
-    u = d / length
     sides = int(2)  # no constant: the loop is not to be unrolled
     for side in range(sides):
-        sign = wp.float64(1.0)
-        bound = wp.float64(joints.limit_lower[table.axis_start[c]])
-        if side == 1:
-            sign = wp.float64(-1.0)
-            bound = wp.float64(joints.limit_upper[table.axis_start[c]])
-        if bound >= wp.float64(0.0) and bound < wp.float64(NO_LIMIT):
-            gap = sign * (length - bound)
-            tau = dt
-            if gap > wp.float64(0.0):
-                tau = wp.float64(0.0)
+        bound = distance_row(joints, table, c, a, b, side, dt)
+        if bound.exists == 1:
             open_row(pool, row)
-            pool.covector[row] = sign * motion(wp.cross(b.position, u), u)
+            pool.covector[row] = bound.F
             most = add_motion(tree, m, pool, problem, row, a.link, b.link, pool.covector[row], b.position)
-            close_row(pool, problem, row, base, most, gap, tau, wp.float64(0.0), beta, dt)
+            close_row(pool, problem, row, base, most, bound.gap, bound.tau, wp.float64(0.0), beta, dt)
             row = row + 1
     return row
 
@@ -289,6 +315,16 @@ def polynomial(table: CouplingTable, c: int, x: wp.float64):
         slope = slope * x + value
         value = value * x + coefficient(table, c, 4 - k)
     return value, slope
+
+
+@wp.func
+def coordinate_error(tree: Tree, table: CouplingTable, c: int, i: int, joint_q: wp.array[wp.float32]):
+    """What the i-th coordinate of a pair is above the one it follows asks for, and the slope by which it follows."""
+    x = wp.float64(0.0)
+    if table.dof_b[c] >= 0:
+        x = wp.float64(joint_q[tree.dof_coord[table.dof_b[c] + i]])
+    value, slope = polynomial(table, c, x)
+    return wp.float64(joint_q[tree.dof_coord[table.dof_a[c] + i]]) - value, slope
 
 
 @wp.func
@@ -308,17 +344,11 @@ def coordinate_rows(
     """Hold q_1 = p(q_2) for each coordinate of the pair, p a polynomial of degree four."""
     base = tree.group_dof_start[pool.group[c]]
     for i in range(table.coordinates[c]):
-        dof = table.dof_a[c] + i
-        leader = table.dof_b[c] + i
-        x = wp.float64(0.0)
-        if table.dof_b[c] >= 0:
-            x = wp.float64(joint_q[tree.dof_coord[leader]])
-        value, slope = polynomial(table, c, x)
+        gap, slope = coordinate_error(tree, table, c, i, joint_q)
         open_row(pool, row)
-        add_term(tree, m, pool, problem, row, dof, wp.float64(1.0))
+        add_term(tree, m, pool, problem, row, table.dof_a[c] + i, wp.float64(1.0))
         if table.dof_b[c] >= 0:
-            add_term(tree, m, pool, problem, row, leader, -slope)
-        gap = wp.float64(joint_q[tree.dof_coord[dof]]) - value
+            add_term(tree, m, pool, problem, row, table.dof_b[c] + i, -slope)
         close_row(pool, problem, row, base, wp.float64(0.0), gap, dt, -UNBOUNDED, beta, dt)
         row = row + 1
     return row
@@ -335,6 +365,19 @@ def clear_rest(pool: CouplerPool, c: int, row: int):
 def is_tendon(table: CouplingTable, c: int):
     """Whether ``assemble_tendons`` builds the rows of a coupling."""
     return table.kind[c] == TENDON or table.kind[c] == TENDON_LENGTHS
+
+
+@wp.func
+def coupled_anchors(tree: Tree, joints: Joints, table: CouplingTable, m: Motion, c: int):
+    """The two frames that a coupling between bodies ties: its joint's, or its own."""
+    frame_a = table.frame_a[c]
+    frame_b = table.frame_b[c]
+    if table.joint[c] >= 0:
+        frame_a = joints.X_p[table.joint[c]]
+        frame_b = joints.X_c[table.joint[c]]
+    a = anchor_of(tree, m, table.body_a[c], frame_a)
+    b = anchor_of(tree, m, table.body_b[c], frame_b)
+    return a, b
 
 
 @wp.func
@@ -362,13 +405,7 @@ def build_coupling(
         elif kind == BALL_LIMITS:
             row = ball_limit_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
         else:
-            frame_a = table.frame_a[c]
-            frame_b = table.frame_b[c]
-            if table.joint[c] >= 0:
-                frame_a = joints.X_p[table.joint[c]]
-                frame_b = joints.X_c[table.joint[c]]
-            a = anchor_of(tree, m, table.body_a[c], frame_a)
-            b = anchor_of(tree, m, table.body_b[c], frame_b)
+            a, b = coupled_anchors(tree, joints, table, m, c)
             if kind == DISTANCE_RANGE:
                 row = distance_rows(tree, joints, table, m, pool, problem, c, row, a, b, beta, dt)
             else:

@@ -10,12 +10,13 @@ import warp as wp
 from ..boundary import bundles
 from ..boundary.actuators import actuate
 from ..boundary.contact_rows import ContactRows
-from ..boundary.output import publish_bodies
+from ..boundary.output import publish_bodies, publish_loop_joints
 from ..constraints.laws import contact_law
 from ..linalg.lanes import BLOCK_DIM
 from ..multibody.integration import UPDATES, integrate
 from ..multibody.kinematics import kinematics
-from ..workspace import ROWS_PER_DOF, ContactPool, Motion, RowPool, StateArrays, allocate
+from ..workspace import ROWS_PER_DOF, ContactPool, CouplingTable, Motion, RowPool, StateArrays, Tendons, allocate
+from .coupling_power import CouplerRows, coupling_power
 from .sensitivity import Sensitivity, balance, sensitivity_kernel
 from .support import require_differentiable
 from .virtual_power import Scene, contact_power, dof_power, link_power
@@ -67,11 +68,20 @@ class Recorder:
         self._launch(dof_power, size.dof_count, [scene, m, rows, s, power])
         if frame.rows is not None:
             self._launch(self._contact_power, size.group_count, [scene, m, self._pool(solver), s, power])
+        couplings = len(solver.couplings.kind)
+        if couplings:
+            table = self._couplings(solver)
+            inputs = [scene, table, m, self._coupler_rows(solver), solver.pools.couplers.group, s, power]
+            self._launch(coupling_power, couplings, inputs)
         self._launch(balance, size.group_count, [scene.tree, s, power, m.v])
         inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, frame.before, frame.after, self._update]
         self._launch(_differentiable(integrate), size.tree_count, [*inputs, frame.dt])
-        inputs = [scene.tree, scene.joints, scene.bodies, self._arrived(solver), frame.orders_after, frame.after]
+        arrived = self._arrived(solver)
+        inputs = [scene.tree, scene.joints, scene.bodies, arrived, frame.orders_after, frame.after]
         self._launch(_differentiable(publish_bodies), size.tree_count, inputs)
+        if size.loop_joints:
+            inputs = [scene.tree, scene.joints, table, arrived, frame.after]
+            self._launch(_differentiable(publish_loop_joints), couplings, inputs)
 
     def _launch(self, kernel, count: int, inputs: list) -> None:
         wp.launch(kernel, dim=count, inputs=inputs, block_dim=BLOCK_DIM, device=self.device)
@@ -87,7 +97,7 @@ class Recorder:
         s.friction_follows = self._friction_follows
         s.S = wp.zeros(self._entries, dtype=wp.float64, device=self.device)
         sigma = solver.options.friction_regularization
-        inputs = [solver.tree, solver.motion, solver.pools, solver.problem, sigma, s]
+        inputs = [solver.tree, solver.couplings, solver.motion, solver.pools, solver.problem, sigma, s]
         wp.launch(
             self._sensitivity, dim=size.group_count, inputs=inputs, block_dim=BLOCK_DIM, device=self.device,
             record_tape=False,
@@ -117,6 +127,21 @@ class Recorder:
         kept = {name: wp.clone(getattr(pool, name)) for name in ("row", "support", "group_start", "group_count")}
         lengths = dict.fromkeys(ContactPool.vars.keys() - {*kept, *_NOT_STORED, "stride"}, len(pool.row))
         return self._own(self._no_contacts, lengths, **kept)
+
+    def _couplings(self, solver) -> CouplingTable:
+        """The model's couplings, without tendons."""
+        table = CouplingTable()
+        for name in CouplingTable.vars:
+            if name != "tendons":
+                setattr(table, name, getattr(solver.couplings, name))
+        table.tendons = allocate(Tendons, {"*": 0}, self.device)
+        return table
+
+    def _coupler_rows(self, solver) -> CouplerRows:
+        """How the rows of couplings acted in this step."""
+        rows = CouplerRows()
+        rows.support, rows.R = wp.clone(solver.pools.couplers.support), wp.clone(solver.pools.couplers.R)
+        return rows
 
     def _without_poses(self, before: StateArrays) -> StateArrays:
         """The state for kinematics, which writes the poses that the step has written: they are no output of these."""

@@ -4,10 +4,11 @@ from functools import cache
 
 import warp as wp
 
+from ..constraints.coupler_pool import ROWS
 from ..constraints.hunt_crossley import normal_impulse, normal_slope
 from ..constraints.response import hessian_block, tangential
 from ..minimizer.objective import row_stiffness
-from ..workspace import ContactPool, Motion, Pools, Problem, Tree
+from ..workspace import ContactPool, CouplerPool, CouplingTable, Motion, Pools, Problem, Tree
 
 
 @wp.struct
@@ -60,6 +61,18 @@ def add_pair(
             column = problem.dof[base + pool.unknown[first + b]] - base
             entry = start + wp.int64(row) * wp.int64(n) + wp.int64(column)
             S[entry] = S[entry] + wp.dot(JG, pool.J[first + b])
+
+
+@wp.func
+def add_row(S: wp.array[wp.float64], start: wp.int64, n: int, base: int, pool: CouplerPool, problem: Problem, r: int):
+    """S += G J' J of one row of a coupling."""
+    first = r * pool.stride
+    for a in range(pool.support[r]):
+        row = problem.dof[base + pool.unknown[first + a]] - base
+        for b in range(pool.support[r]):
+            column = problem.dof[base + pool.unknown[first + b]] - base
+            entry = start + wp.int64(row) * wp.int64(n) + wp.int64(column)
+            S[entry] = S[entry] + pool.G[r] * pool.J[first + a] * pool.J[first + b]
 
 
 @wp.func
@@ -135,7 +148,9 @@ def sensitivity_kernel(evaluate_contact):
     """Return the kernel that factors every group's S under a contact law."""
 
     @wp.kernel(enable_backward=False, module="unique")
-    def sensitivity(tree: Tree, m: Motion, pools: Pools, problem: Problem, sigma: wp.float64, s: Sensitivity):
+    def sensitivity(
+        tree: Tree, table: CouplingTable, m: Motion, pools: Pools, problem: Problem, sigma: wp.float64, s: Sensitivity
+    ):
         """S = A + diag(rows) + J' G J of a group at its minimum, then P S = L U."""
         g = wp.tid()
         base = tree.group_dof_start[g]
@@ -157,6 +172,8 @@ def sensitivity_kernel(evaluate_contact):
             s.weight[slot] = pool.R_t[slot] / sigma
             vn = wp.dot(pool.normal[slot], pool.vc[slot])
             s.lag[slot] = pool.n0[slot] - normal_impulse(pool.normal_law[slot], vn)
+        for r in range(ROWS * table.group_start[g], ROWS * table.group_start[g + 1]):
+            add_row(s.S, start, n, base, pools.couplers, problem, r)
         factor_by_rows(s.S, start, n, s.pivot, base)
 
     return sensitivity

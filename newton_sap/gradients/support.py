@@ -6,11 +6,10 @@ import numpy as np
 
 from ..boundary.topology import FREELY, body_name, joint_name
 from ..boundary.validation import owner_name
-from ..constraints.couplers import BALL_LIMITS, DISTANCE_RANGE, TENDON, TENDON_LENGTHS
+from ..constraints.couplers import BALL_LIMITS, TENDON, TENDON_LENGTHS
 from ..workspace import DIRECT_DOFS
 
 _COUPLINGS = {
-    int(DISTANCE_RANGE): "the range of a distance joint",
     int(BALL_LIMITS): "the limit of a ball joint",
     int(TENDON): "a tendon",
     int(TENDON_LENGTHS): "a tendon",
@@ -42,8 +41,9 @@ def _without_gradient(solver):
     model, size = solver.model, solver.topology
     couplings = solver.couplings
     for kind, joint in zip(couplings.kind.numpy(), couplings.joint.numpy(), strict=True):
-        what = _COUPLINGS.get(int(kind), "a loop joint, equality constraint or mimic joint")
-        yield what if joint < 0 else f"{what} ({joint_name(model, int(joint))})"
+        if int(kind) in _COUPLINGS:
+            name = f" ({joint_name(model, int(joint))})" if joint >= 0 else ""
+            yield _COUPLINGS[int(kind)] + name
     if solver.options.spin_friction:
         yield "spin_friction=True"
     arrays = size.arrays

@@ -59,12 +59,28 @@ def free_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int)
     return total
 
 
+@wp.func
+def link_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int):
+    """Velocity of a link by all rates; those of prescribed dofs are what they were at the start."""
+    return free_velocity(tree, m, rates, link) + prescribed_velocity(tree, m, link)
+
+
+@wp.func
+def rate_of(tree: Tree, m: Motion, rates: wp.array[wp.float64], dof: int):
+    """The rate of a dof, likewise."""
+    t = tree.link_tree[tree.dof_link[dof]]
+    rate = rates[dof]
+    if dof - tree.tree_dof_start[t] < m.locked[t]:
+        rate = m.v0[dof]
+    return rate
+
+
 @wp.kernel
 def link_power(scene: Scene, m: Motion, s: Sensitivity, power: wp.array[wp.float64]):
     """u . (I V - P): what a body's momentum at the end lacks of its momentum after free motion."""
     link = wp.tid()
     tree = scene.tree
-    V = free_velocity(tree, m, s.velocity, link) + prescribed_velocity(tree, m, link)
+    V = link_velocity(tree, m, s.velocity, link)
     IV = inertia_times(m.mass[link], m.moment[link], m.inertia[link], V)
     P = own_momentum(tree, scene.joints, scene.bodies, m, scene.orders, scene.efforts, link, scene.step.dt)
     U = free_velocity(tree, m, s.virtual_velocity, link)

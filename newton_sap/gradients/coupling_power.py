@@ -1,0 +1,138 @@
+"""The virtual power of couplings: what holds two bodies or two coordinates together, or keeps a distance.
+
+Compliance and whether a row acts are those of the step; directions and errors are taken anew from the poses.
+"""
+
+import warp as wp
+
+from ..constraints.axis_laws import UNBOUNDED
+from ..constraints.clamped_linear import clamped_linear
+from ..constraints.coupler_pool import ROWS, Anchor
+from ..constraints.couplers import (
+    BODIES,
+    COORDINATES,
+    DISTANCE_RANGE,
+    Held,
+    coordinate_error,
+    coupled_anchors,
+    distance_row,
+    held_rotations,
+    held_row,
+    held_translations,
+)
+from ..workspace import CouplingTable, Motion, Tree
+from .sensitivity import Sensitivity
+from .virtual_power import Scene, free_velocity, link_velocity, rate_of
+
+
+@wp.struct
+class CouplerRows:
+    """Rows of couplings as the step had them."""
+
+    support: wp.array[wp.int32]  # (R,) 0 where a row does not act
+    R: wp.array[wp.float64]  # (R,)
+
+
+@wp.func
+def row_impulse(rows: CouplerRows, row: int, vc: wp.float64, error: wp.float64, time: wp.float64, lower: wp.float64):
+    """Impulse of a row that lets its error go within a time."""
+    gamma = wp.float64(0.0)
+    if rows.support[row] > 0:
+        gamma = clamped_linear(vc, -error / time, rows.R[row], lower, UNBOUNDED).gamma
+    return gamma
+
+
+@wp.func
+def between(tree: Tree, m: Motion, s: Sensitivity, a: Anchor, b: Anchor, F: wp.spatial_vectord):
+    """Rate F . (V_B - V_A) at the end of the step, and that of the virtual velocity."""
+    V = wp.spatial_vectord()
+    U = wp.spatial_vectord()
+    if b.link >= 0:
+        V += link_velocity(tree, m, s.velocity, b.link)
+        U += free_velocity(tree, m, s.virtual_velocity, b.link)
+    if a.link >= 0:
+        V -= link_velocity(tree, m, s.velocity, a.link)
+        U -= free_velocity(tree, m, s.virtual_velocity, a.link)
+    return wp.dot(F, V), wp.dot(F, U)
+
+
+@wp.func
+def held_power(
+    tree: Tree, m: Motion, s: Sensitivity, rows: CouplerRows, row: int, a: Anchor, b: Anchor, shifts: Held, turns: Held,
+    i: int, dt: wp.float64,
+):  # fmt: skip
+    """-gamma u of the i-th direction that two bodies are held in."""
+    F, error, _point = held_row(shifts, turns, i)
+    vc, u = between(tree, m, s, a, b, F)
+    return -u * row_impulse(rows, row, vc, error, wp.float64(2.0) * dt, -UNBOUNDED)
+
+
+@wp.func
+def distance_power(
+    scene: Scene, table: CouplingTable, m: Motion, s: Sensitivity, rows: CouplerRows, c: int, a: Anchor, b: Anchor,
+    side: int,
+):  # fmt: skip
+    """-gamma u of the minimum or the maximum of a distance."""
+    bound = distance_row(scene.joints, table, c, a, b, side, scene.step.dt)
+    row = ROWS * c
+    if side == 1 and distance_row(scene.joints, table, c, a, b, 0, scene.step.dt).exists == 1:
+        row += 1
+    power = wp.float64(0.0)
+    if bound.exists == 1:
+        vc, u = between(scene.tree, m, s, a, b, bound.F)
+        power = -u * row_impulse(rows, row, vc, bound.gap, scene.step.dt + bound.tau, wp.float64(0.0))
+    return power
+
+
+@wp.func
+def coordinate_power(scene: Scene, table: CouplingTable, m: Motion, s: Sensitivity, rows: CouplerRows, c: int, i: int):
+    """-gamma u of one coordinate that follows another."""
+    tree = scene.tree
+    gap, slope = coordinate_error(tree, table, c, i, scene.before.joint_q)
+    dof = table.dof_a[c] + i
+    vc = rate_of(tree, m, s.velocity, dof)
+    u = s.virtual_velocity[dof]
+    if table.dof_b[c] >= 0:
+        leader = table.dof_b[c] + i
+        vc -= slope * rate_of(tree, m, s.velocity, leader)
+        u -= slope * s.virtual_velocity[leader]
+    return -u * row_impulse(rows, ROWS * c + i, vc, gap, wp.float64(2.0) * scene.step.dt, -UNBOUNDED)
+
+
+@wp.func
+def has_no_gradient(table: CouplingTable, rows: CouplerRows, c: int):
+    """Whether a coupling acts that is none of these: what acts along the axes of a joint that closes a loop."""
+    known = table.kind[c] == BODIES or table.kind[c] == COORDINATES or table.kind[c] == DISTANCE_RANGE
+    acts = int(0)
+    if not known:
+        for row in range(ROWS * c, ROWS * c + ROWS):
+            acts = wp.max(acts, rows.support[row])
+    return acts > 0
+
+
+@wp.kernel(enable_backward=True)
+def coupling_power(
+    scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows, group: wp.array[wp.int32], s: Sensitivity,
+    power: wp.array[wp.float64],
+):  # fmt: skip
+    """-gamma . (virtual rate) of all rows of a coupling."""
+    c = wp.tid()
+    g = group[c]
+    if table.kind[c] == COORDINATES:
+        for i in range(table.coordinates[c]):
+            wp.atomic_add(power, g, coordinate_power(scene, table, m, s, rows, c, i))
+    elif table.kind[c] == BODIES or table.kind[c] == DISTANCE_RANGE:
+        a, b = coupled_anchors(scene.tree, scene.joints, table, m, c)
+        if table.kind[c] == DISTANCE_RANGE:
+            sides = int(2)
+            for side in range(sides):
+                wp.atomic_add(power, g, distance_power(scene, table, m, s, rows, c, a, b, side))
+        else:
+            shifts = held_translations(scene.joints, table, c, a, b)
+            turns = held_rotations(scene.joints, table, c, a, b)
+            for i in range(shifts.count + turns.count):
+                wp.atomic_add(
+                    power, g, held_power(scene.tree, m, s, rows, ROWS * c + i, a, b, shifts, turns, i, scene.step.dt)
+                )
+    if has_no_gradient(table, rows, c):
+        s.unknown[g] = 1
