@@ -93,6 +93,16 @@ def disabled_joint():
     return finalize(builder)
 
 
+def seven_axes():
+    """A D6 joint with an axis too many."""
+    builder = newton.ModelBuilder()
+    body = builder.add_link(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), lock_inertia=True)
+    axes = [newton.ModelBuilder.JointDofConfig(axis=axis, armature=1.0) for axis in np.eye(3)[[0, 1, 2, 2]].tolist()]
+    joint = builder.add_joint_d6(-1, body, linear_axes=axes, angular_axes=axes[:3], label="shoulder")
+    builder.add_articulation([joint])
+    return finalize(builder)
+
+
 def loose_body_with_gradients():
     """A body that no joint moves."""
     builder = hinge()
@@ -166,6 +176,7 @@ for _name in NOT_NEGATIVE:
     _owner = "knob" if _name.startswith("shape") else "elbow"
     BAD_MODELS[f"negative {_name}"] = (lambda name=_name: _spoiled(name, -3.0), ValueError, [_name, _owner, "-3"])
 BAD_MODELS["skewed D6 axes"] = (skewed_axes, ValueError, ["wrist", "orthogonal"])
+BAD_MODELS["seven axes"] = (seven_axes, ValueError, ["shoulder", "7 axes"])
 BAD_MODELS["gradients of a loose body"] = (loose_body_with_gradients, NotImplementedError, ["gradients", "stray"])
 BAD_MODELS["gradients through impacts"] = (bouncer_with_gradients, NotImplementedError, ["restitution", "rubber"])
 BAD_MODELS["springs between particles"] = (cloth, NotImplementedError, ["spring_count", "1"])

@@ -7,6 +7,7 @@ import math
 import newton
 import numpy as np
 
+from ..multibody.joints import MOST_AXES
 from .topology import FREELY, body_name, joint_name
 
 _FINITE = {
@@ -213,6 +214,11 @@ def _require_orthogonal_axes(model, joints: list[int]) -> None:
     linear, angular = model.joint_dof_dim.numpy()[joints].reshape(-1, 2).T
     first = model.joint_qd_start.numpy()[joints] + linear
     is_d6 = model.joint_type.numpy()[joints] == newton.JointType.D6
+    for found in np.flatnonzero(is_d6 & (linear + angular > MOST_AXES))[:1]:
+        raise ValueError(
+            f"{joint_name(model, int(joints[found]))} has {linear[found] + angular[found]} axes; give a D6 joint at most "
+            f"{MOST_AXES}, or split it over two joints with a light link between"
+        )
     for count in (1, 2, 3):
         chosen = np.flatnonzero(is_d6 & (angular == count))
         axes = model.joint_axis.numpy().astype(np.float64)[first[chosen, None] + np.arange(count)]
