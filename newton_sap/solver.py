@@ -34,7 +34,6 @@ from .constraints.laws import contact_law
 from .coupling import CoupledArticulations
 from .diagnostics import SolverReport, clear_stats, read_report, require_healthy
 from .frame import Frame, Frames
-from .gradients.recording import Recorder
 from .gradients.support import require_new_state
 from .inspection import Inspection, read_inspection
 from .inverse import InverseDynamics, inverse_dynamics
@@ -147,10 +146,10 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.topology = build_topology(model, self.options.threads)
         validate_topology(model, self.topology)
         self._allocate()
+        self._recorder = self._make_recorder()
         self._read_model()
         self._load_kernels()
         self._check_mass_matrix()
-        self._recorder = Recorder(self) if model.requires_grad else None
 
     # The step ---------------------------------------------------------------------------------------------------
 
@@ -542,6 +541,14 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         for kernel in (*stages, clear_stats):
             wp.load_module(kernel.module, device=self.device, block_dim=BLOCK_DIM)
         observe.load_kernels_of_attributes(self.model)
+
+    def _make_recorder(self):
+        """Return what lays steps on a tape, None where the model asks for no gradients."""
+        if not self.model.requires_grad:
+            return None
+        from .gradients.recording import Recorder  # kernels that few models need
+
+        return Recorder(self)
 
     def _place_at_rest(self) -> None:
         """Kinematics and mass matrix at the model's own coordinates; the step length keeps damping out of them."""

@@ -26,10 +26,10 @@ BRANCHES = {"joint_stiffness", "joint_friction"}
 """Where these are zero nothing acts, and the derivative there is that of nothing."""
 
 
-def mechanism(builder=None, first=None):
+def mechanism():
     """Every kind of joint, with a drive, a violated limit, dry friction, damping, springs and armature."""
     config, turn = newton.ModelBuilder.JointDofConfig, wp.quat_rpy(0.1, 0.2, 0.3)
-    builder = builder or newton.ModelBuilder()
+    builder = newton.ModelBuilder()
     frames = {"parent_xform": wp.transform((0.1, 0.2, 0.3), turn), "child_xform": wp.transform((0.1, 0, 0.2), turn)}
     links = [link(builder, mass=1.0 + i, inertia=(0.1, 0.2, 0.25), com=(0.1, -0.02, 0.03)) for i in range(4)]
     drive = {"target_ke": 30.0, "target_kd": 2.0, "target_q": 0.3}
@@ -39,7 +39,7 @@ def mechanism(builder=None, first=None):
         config(axis=(0, 0, 1), friction=0.1, limit_ke=0.0),
     ]
     joints = [
-        builder.add_joint_free(links[0]) if first is None else first(links[0]),
+        builder.add_joint_free(links[0]),
         builder.add_joint_d6(links[0], links[1], linear_axes=[slide], angular_axes=turns, **frames),
         builder.add_joint_ball(links[1], links[2], **frames),
         builder.add_joint_revolute(
@@ -58,6 +58,17 @@ def box_on_plane(depth=0.002, friction=0.4):
         xform=wp.transform((0, 0, 0.1 - depth)), mass=8.0, inertia=wp.diag(wp.vec3(0.05, 0.06, 0.07)), lock_inertia=True
     )
     builder.add_shape_box(body, hx=0.1, hy=0.1, hz=0.1, cfg=shape)
+    return builder
+
+
+def ball_over_plane(height, **how):
+    """A homogeneous ball of 1 kg, so far above the ground."""
+    builder = newton.ModelBuilder()
+    shape = material(**how)
+    builder.add_ground_plane(cfg=shape)
+    body = builder.add_body(xform=wp.transform((0, 0, 0.1 + height)), mass=1.0, lock_inertia=True)
+    builder.body_inertia[body] = wp.diag(wp.vec3(0.004))
+    builder.add_shape_sphere(body, radius=0.1, cfg=shape)
     return builder
 
 
@@ -385,12 +396,7 @@ class Rollout:
 
 def test_gradients_through_many_steps():
     """A ball is thrown, lands, and slides: where it is after forty steps, by how it was thrown."""
-    shape = material(stiffness=1.0e4, damping=50.0, friction=0.4)
-    builder = newton.ModelBuilder()
-    builder.add_ground_plane(cfg=shape)
-    body = builder.add_body(xform=wp.transform((0, 0, 0.13)), mass=1.0, lock_inertia=True)
-    builder.body_inertia[body] = wp.diag(wp.vec3(0.004))
-    builder.add_shape_sphere(body, radius=0.1, cfg=shape)
+    builder = ball_over_plane(0.03, stiffness=1.0e4, damping=50.0, friction=0.4)
     rollout = Rollout(builder, steps=40, dt=0.005, **SAP)
 
     def end(v):
@@ -467,13 +473,7 @@ def test_a_step_in_place_is_refused():
 
 def test_a_bounce_has_no_number_for_a_gradient():
     """Restitution that is set at run time makes two solves of a step; its gradient is NaN, and not that of one."""
-    shape = material(stiffness=1.0e5, friction=0.0)
-    builder = newton.ModelBuilder()
-    builder.add_ground_plane(cfg=shape)
-    body = builder.add_body(xform=wp.transform((0, 0, 0.1)), mass=1.0, lock_inertia=True)
-    builder.body_inertia[body] = wp.diag(wp.vec3(0.004))
-    builder.add_shape_sphere(body, radius=0.1, cfg=shape)
-    rollout = Rollout(builder, steps=1, dt=0.005, **SAP)
+    rollout = Rollout(ball_over_plane(0.0, stiffness=1.0e5, friction=0.0), steps=1, dt=0.005, **SAP)
     rollout.model.shape_material_restitution.fill_(1.0)
     put(rollout.states[0].joint_qd, [0, 0, -2.0, 0, 0, 0])
     tape = rollout.run()

@@ -229,6 +229,12 @@ def override_material(rows: ContactRows, i: int, pair: Material):
 
 
 @wp.func
+def material_of(shapes: Shapes, rows: ContactRows, options: ContactOptions, i: int, dt: wp.float64):
+    """Compliance and friction of a contact: its shapes', with what it has of its own."""
+    return override_material(rows, i, combine_materials(shapes, options, rows.shape0[i], rows.shape1[i], dt))
+
+
+@wp.func
 def closing_reach(tree: Tree, m: Motion, a: Side, b: Side, point: wp.vec3d, mu: wp.float64, group: int, dt: wp.float64):
     """How far apart two surfaces may be and still meet within the step, with a factor two to spare."""
     if tree.group_tied[group] == 1:
@@ -304,7 +310,7 @@ def collect_one(
     gap = measure_gap(tree, bodies, shapes, m, rows, body_q, body_qd, i)
     if gap.group < 0:
         return
-    pair = override_material(rows, i, combine_materials(shapes, options, s0, s1, dt))
+    pair = material_of(shapes, rows, options, i, dt)
     if pair.stiffness <= wp.float64(0.0):
         return
     if gap.phi0 > wp.float64(0.0) and options.ahead == 0:
@@ -439,7 +445,7 @@ def fill_contacts(
         i = entry / 2
         spin = entry % 2 == 1
         gap = measure_gap(tree, bodies, shapes, m, rows, body_q, body_qd, i)
-        pair = override_material(rows, i, combine_materials(shapes, options, rows.shape0[i], rows.shape1[i], dt))
+        pair = material_of(shapes, rows, options, i, dt)
         store(pool, slot, gap, pair, options, spin)
         pool.row[slot] = i
         pool.body_a[slot] = shapes.body[rows.shape0[i]]

@@ -110,7 +110,7 @@ def has_no_gradient(table: CouplingTable, rows: CouplerRows, c: int):
     return acts > 0
 
 
-@wp.kernel(enable_backward=True)
+@wp.kernel
 def coupling_power(
     scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows, group: wp.array[wp.int32], s: Sensitivity,
     power: wp.array[wp.float64],

@@ -42,6 +42,13 @@ def add_friction_slope(pool: ContactPool, slot: int, G: wp.mat33d):
 
 
 @wp.func
+def add_entry(S: wp.array[wp.float64], start: wp.int64, n: int, row: int, column: int, value: wp.float64):
+    """S[row, column] += value, in the matrix that begins at ``start``."""
+    entry = start + wp.int64(row) * wp.int64(n) + wp.int64(column)
+    S[entry] = S[entry] + value
+
+
+@wp.func
 def add_pair(
     S: wp.array[wp.float64],
     start: wp.int64,
@@ -59,8 +66,7 @@ def add_pair(
         JG = wp.transpose(G) * pool.J[first + a]
         for b in range(pool.support[slot]):
             column = problem.dof[base + pool.unknown[first + b]] - base
-            entry = start + wp.int64(row) * wp.int64(n) + wp.int64(column)
-            S[entry] = S[entry] + wp.dot(JG, pool.J[first + b])
+            add_entry(S, start, n, row, column, wp.dot(JG, pool.J[first + b]))
 
 
 @wp.func
@@ -71,8 +77,7 @@ def add_row(S: wp.array[wp.float64], start: wp.int64, n: int, base: int, pool: C
         row = problem.dof[base + pool.unknown[first + a]] - base
         for b in range(pool.support[r]):
             column = problem.dof[base + pool.unknown[first + b]] - base
-            entry = start + wp.int64(row) * wp.int64(n) + wp.int64(column)
-            S[entry] = S[entry] + pool.G[r] * pool.J[first + a] * pool.J[first + b]
+            add_entry(S, start, n, row, column, pool.G[r] * pool.J[first + a] * pool.J[first + b])
 
 
 @wp.func
@@ -159,8 +164,7 @@ def sensitivity_kernel(evaluate_contact):
         lay_out(tree, m, s, g)
         for i in range(problem.count[g]):
             dof = problem.dof[base + i] - base
-            entry = start + wp.int64(dof) * wp.int64(n + 1)
-            s.S[entry] = s.S[entry] + row_stiffness(pools.rows, problem, base + i)
+            add_entry(s.S, start, n, dof, dof, row_stiffness(pools.rows, problem, base + i))
         pool = pools.contacts
         for c in range(pool.group_count[g]):
             slot = pool.group_start[g] + c
@@ -199,7 +203,7 @@ def solved_back(tree: Tree, s: Sensitivity, g: int, power: wp.array[wp.float64],
         wp.adjoint[power][g] = wp.float64(wp.nan)
 
 
-@wp.kernel(enable_backward=True)
+@wp.kernel
 def balance(tree: Tree, s: Sensitivity, power: wp.array[wp.float64], v: wp.array[wp.float64]):
     """v of every group from its balance."""
     solved(tree, s, wp.tid(), power, v)

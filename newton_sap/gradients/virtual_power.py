@@ -14,9 +14,8 @@ from ..boundary.contacts import (
     Gap,
     as_constant,
     belt_velocity,
-    combine_materials,
+    material_of,
     measure_gap,
-    override_material,
     prescribed_slip,
     prescribed_velocity,
     store,
@@ -172,8 +171,7 @@ def contact_power(evaluate_contact):
         options = scene.step.contacts
         i = pool.row[slot]
         gap = measure_gap(tree, scene.bodies, scene.shapes, m, scene.rows, scene.before.body_q, scene.before.body_qd, i)
-        pair = combine_materials(scene.shapes, options, scene.rows.shape0[i], scene.rows.shape1[i], dt)
-        store(pool, slot, gap, override_material(scene.rows, i, pair), options, False)
+        store(pool, slot, gap, material_of(scene.shapes, scene.rows, options, i, dt), options, False)
         touch = touch_of(gap, pool, slot)
         bias = prescribed_slip(gap, touch.point_a, touch.point_b) + belt_velocity(scene.rows, i, gap.normal)
         vn0 = wp.dot(gap.normal, bias + relative_velocity(tree, m, touch, m.v0))
@@ -185,7 +183,7 @@ def contact_power(evaluate_contact):
         gamma = evaluate_contact(pool, slot, vc).gamma
         return -wp.dot(gamma, relative_velocity(tree, m, touch, s.virtual_velocity))
 
-    @wp.kernel(enable_backward=True, module="unique")
+    @wp.kernel(module="unique")
     def contact_power(scene: Scene, m: Motion, pool: ContactPool, s: Sensitivity, power: wp.array[wp.float64]):
         """-gamma . U of all contacts of a group."""
         g = wp.tid()
