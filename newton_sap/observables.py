@@ -8,6 +8,7 @@ import newton
 import warp as wp
 
 from .boundary import forces, observed
+from .boundary.actuator_forces import observe_direct_actuators
 from .linalg.lanes import BLOCK_DIM
 
 _Base = newton.solvers.SolverBase
@@ -22,6 +23,9 @@ class ObservableKind(_Base.ObservableKind):
 
     JOINT_DRIVE_F = "joint_drive_f"
     """Efforts of the joint drives."""
+
+    QFRC_ACTUATOR = "qfrc_actuator"
+    """Generalised forces of all actuators, by the name SolverMuJoCo has for them."""
 
     CONTACT_IMPULSE = "contact_impulse"
     """Contact impulses in contact frames."""
@@ -47,6 +51,11 @@ class Observables(_Base.Observables):
     )
     """Drive efforts [N, N m], shape ``(joint_dof_count,)``."""
 
+    qfrc_actuator: wp.array | None = _Base.Observables.field(  # noqa: RUF009
+        dtype=wp.float32, frequency=_Frequency.JOINT_DOF
+    )
+    """Forces of all actuators [N, N m], shape ``(joint_dof_count,)``, laid out as ``joint_f``."""
+
     contact_impulse: wp.array | None = _Base.Observables.field(  # noqa: RUF009
         dtype=wp.vec3, frequency=_Frequency.CONTACT_RIGID
     )
@@ -64,37 +73,69 @@ class Observables(_Base.Observables):
     ``(rigid_contact_max,)``."""
 
 
-SUPPORTED = frozenset(kind for name, kind in vars(ObservableKind).items() if name.isupper()) | {
-    ObservableKind.CONTACT_F,
-    ObservableKind.BODY_QDD,
-    ObservableKind.BODY_PARENT_F,
+_STANDARD = frozenset({ObservableKind.CONTACT_F, ObservableKind.BODY_QDD, ObservableKind.BODY_PARENT_F})
+_OURS = frozenset(kind for name, kind in vars(ObservableKind).items() if name.isupper())
+SUPPORTED = _STANDARD | _OURS
+
+_ATTRIBUTES = {
+    "force": ObservableKind.CONTACT_F,
+    "body_qdd": ObservableKind.BODY_QDD,
+    "body_parent_f": ObservableKind.BODY_PARENT_F,
+    "mujoco:qfrc_actuator": ObservableKind.QFRC_ACTUATOR,
 }
+"""Kinds by the older extended attributes of states and contacts."""
 
 
-def load_kernels(device) -> None:
-    """Compile what observables launch, so that a step which fills them can be captured at once."""
-    for kernel in (observed.observe_contact_forces, forces.observe_gaps):
-        wp.load_module(kernel.module, device=device, block_dim=BLOCK_DIM)
+def load_kernels(solver, kinds) -> None:
+    """Compile what observables of some kinds launch, so that a step which fills them can be captured at once."""
+    kinds = set(kinds)
+    users = {observed.observe_contact_forces: _STANDARD, forces.observe_gaps: _OURS}
+    if solver.actuators is not None:
+        users[observe_direct_actuators] = {ObservableKind.QFRC_ACTUATOR}
+    for kernel, needed in users.items():
+        if needed & kinds:
+            wp.load_module(kernel.module, device=solver.device, block_dim=BLOCK_DIM)
 
 
-def load_kernels_of_attributes(model) -> None:
+def load_kernels_of_attributes(solver) -> None:
     """Compile what extended attributes of states and contacts launch, if the model asks for any."""
+    model = solver.model
     asked = {*model.get_requested_state_attributes(), *model.get_requested_contact_attributes()}
-    if asked & {"body_qdd", "body_parent_f", "force"}:
-        wp.load_module(observed.observe_contact_forces.module, device=model.device, block_dim=BLOCK_DIM)
+    load_kernels(solver, [_ATTRIBUTES[name] for name in asked & _ATTRIBUTES.keys()])
 
 
-def observe_drives(solver, frame, observables) -> None:
+def observe_actuation(solver, frame, observables) -> None:
     """Fill what depends on the coordinates at the start of the step, which stepping in place overwrites."""
     for out in _requested(observables, ObservableKind.JOINT_DRIVE_F):
-        out.zero_()
-        step = frame.step.joints
-        inputs = [solver.tree, solver.joints, solver.motion, solver.pools.rows, solver.problem, step, frame.dt, out]
-        solver.launches.single(forces.observe_drive_efforts, solver.topology.link_count, inputs)
-        if solver.topology.loop_joints:
-            inputs = [solver.tree, solver.joints, solver.couplings, solver.motion, solver.pools.couplers]
-            count = solver.couplings.kind.shape[0]
-            solver.launches.single(forces.observe_loop_drive_efforts, count, [*inputs, step, frame.dt, out])
+        _observe_drives(solver, frame, out)
+    older = getattr(frame.state_out, "mujoco", None)
+    for out in _requested(observables, ObservableKind.QFRC_ACTUATOR, older, "qfrc_actuator"):
+        _observe_drives(solver, frame, out)
+        if frame.commanded is not None:
+            act = solver.actuators.observed(frame.commanded, frame.before.body_q)
+            inputs = [
+                solver.tree,
+                solver.joints,
+                solver.joint_options,
+                solver.couplings,
+                act,
+                solver.motion,
+                solver.arrived,
+            ]
+            inputs += [solver.pools.couplers, frame.dt, out]
+            solver.launches.single(observe_direct_actuators, solver.topology.group_count, inputs)
+
+
+def _observe_drives(solver, frame, out: wp.array) -> None:
+    """Efforts of the drives, those of joints that close loops included."""
+    out.zero_()
+    step = frame.step.joints
+    inputs = [solver.tree, solver.joints, solver.motion, solver.pools.rows, solver.problem, step, frame.dt, out]
+    solver.launches.single(forces.observe_drive_efforts, solver.topology.link_count, inputs)
+    if solver.topology.loop_joints:
+        inputs = [solver.tree, solver.joints, solver.couplings, solver.motion, solver.pools.couplers]
+        count = solver.couplings.kind.shape[0]
+        solver.launches.single(forces.observe_loop_drive_efforts, count, [*inputs, step, frame.dt, out])
 
 
 def observe(solver, frame, contacts, observables) -> None:

@@ -195,7 +195,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             self._prepare_contacts(frame)
             self._assemble(frame)
             self._minimize(frame)
-            observe.observe_drives(self, frame, observables)
+            observe.observe_actuation(self, frame, observables)
             self._integrate(frame)
             self._publish(frame)
         self._move_particles(frame)
@@ -387,7 +387,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             requires_grad: As in Newton; observables have no gradients.
         """
         out = super().observables(kinds, contacts=contacts, requires_grad=requires_grad)
-        observe.load_kernels(self.device)
+        observe.load_kernels(self, filter(out.is_requested, observe.SUPPORTED))
         return out
 
     # What the user may ask --------------------------------------------------------------------------------------
@@ -540,7 +540,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         stages += [output.publish_loop_joints] if self.topology.loop_joints else []
         for kernel in (*stages, clear_stats):
             wp.load_module(kernel.module, device=self.device, block_dim=BLOCK_DIM)
-        observe.load_kernels_of_attributes(self.model)
+        observe.load_kernels_of_attributes(self)
 
     def _make_recorder(self):
         """Return what lays steps on a tape, None where the model asks for no gradients."""

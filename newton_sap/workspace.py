@@ -257,6 +257,7 @@ class Tendons:
     servo_ke: wp.array[wp.float32]
     servo_kd: wp.array[wp.float32]
     servo_bound: wp.array[wp.float32]
+    exerted: wp.array[wp.float64]  # (T,) [N] what they exert in this step, but for a servo that has a row
 
 
 @wp.struct

@@ -293,22 +293,24 @@ def test_prescribed_bodies_pass_their_velocity_on():
 
 
 DRONE = """<mujoco><option gravity="0 0 -9.81"/><worldbody>
-  <body name="drone" pos="0 0 1"><freejoint/><geom type="box" size=".1 .1 .02" mass="0.5"/>
+  <body name="drone" pos="0 0 1"><freejoint name="root"/><geom type="box" size=".1 .1 .02" mass="0.5"/>
     <site name="rotor" pos=".1 0 0"/>
     <body name="arm" pos="0 .1 0"><joint name="shoulder" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 .3 0" size=".02"/>
-      <body name="hand" pos="0 .3 0"><joint name="wrist" axis="1 0 0"/><geom type="sphere" size=".05"/></body></body></body>
+      <body name="hand" pos="0 .3 0"><joint name="wrist" axis="1 0 0"/><geom type="sphere" size=".05"/></body></body>
+    <body name="tail" pos="-.1 0 0"><joint name="hip" type="ball"/><geom type="sphere" size=".04" pos="-.1 0 .02"/></body></body>
 </worldbody><actuator>
   <motor site="rotor" gear="0 0 1 0 0 -.2"/><motor joint="shoulder" gear="3"/>
+  <motor joint="root" gear=".5 .1 .2 .03 .02 .01"/><motor jointinparent="hip" gear=".02 .03 .01"/>
   <general joint="wrist" gainprm="20" biastype="affine" biasprm="0 -20 -0.5"/></actuator></mujoco>"""
 
 
 def test_actuators_against_differences():
-    """A rotor on a site, a motor and a servo, by what commands them and by their parameters."""
+    """A rotor on a site, motors on a hinge, a free and a ball joint, and a servo, by what commands them and by their parameters."""
     step = Recorded(None, models=[finish(DRONE, gravity=-9.81, requires_grad=grad) for grad in (True, False)])
     for rig in (step.taped, step.plain):
-        rig.control.mujoco.ctrl.assign([2.0, 0.4, 0.3])
+        rig.control.mujoco.ctrl.assign([2.0, 0.4, 0.7, -0.5, 0.3])
     step.again()
-    w = np.arange(1.0, 9.0)
+    w = np.arange(1.0, 12.0)
     for holder in ("ctrl", "actuator_gear", "actuator_gainprm", "actuator_biasprm"):
         step.arrays[holder] = lambda rig, name=holder: getattr(
             rig.control.mujoco if name == "ctrl" else rig.model.mujoco, name

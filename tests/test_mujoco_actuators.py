@@ -38,6 +38,11 @@ def load(actuators, worlds=1, gravity=0.0, rail=""):
     return finish(MECHANISM.format(actuators=actuators, gravity=gravity, rail=rail), worlds, gravity)
 
 
+def mujoco_c(model):
+    """MuJoCo's C engine."""
+    return SolverMuJoCo(model, integrator="implicit", use_mujoco_cpu=True)
+
+
 def rail_speed(actuator, ctrl, dt=0.01, **how):
     """Speed of the cart of 2 kg after one step from rest."""
     model = load(actuator, **how)
@@ -211,10 +216,7 @@ def drones(worlds=1):
 def test_thrusters_move_like_mujoco():
     """Motors on sites push and turn their body in the site's axes; 17 rad/s in the end. Each world has its own."""
     ctrl, ends = np.array([[9.0, 0.7, 5.0], [-1.0, 4.0, 5.0]], dtype=np.float32), []
-    for make, worlds in (
-        (SolverSAP, 2),
-        (lambda model: SolverMuJoCo(model, integrator="implicit", use_mujoco_cpu=True), 1),
-    ):
+    for make, worlds in ((SolverSAP, 2), (mujoco_c, 1)):
         model = drones(worlds)
         solver, state, other, control = make(model), placed(model), model.state(), model.control()
         control.mujoco.ctrl.assign(ctrl[:worlds].ravel())
@@ -223,6 +225,46 @@ def test_thrusters_move_like_mujoco():
             state, other = other, state
         ends.append(state.joint_q.numpy().reshape(worlds, 7))
     np.testing.assert_allclose(ends[0][0], ends[1][0], atol=3e-3)
+    assert abs(ends[0][0] - ends[0][1]).max() > 0.1
+
+
+FLOATING = """<mujoco><compiler angle="radian"/><worldbody>
+  <body name="trunk" pos="0 0 1" euler=".3 .4 .5"><freejoint name="root"/>
+    <geom type="box" size=".1 .2 .05" pos=".02 .01 .03" mass="1.3" contype="0" conaffinity="0"/>
+    <body name="arm" pos=".1 .05 -.1" euler=".6 .1 .2"><joint name="shoulder" type="ball" pos="0 .02 .05"/>
+      <geom type="box" size=".1 .05 .08" pos=".05 .01 -.12" mass="0.7" contype="0" conaffinity="0"/></body></body>
+  <body name="head" pos="3 0 1" euler=".2 -.3 .1"><joint name="neck" type="ball"/>
+    <geom type="box" size=".1 .05 .08" pos=".05 .01 -.12" mass="0.7" contype="0" conaffinity="0"/></body>
+</worldbody><actuator>
+  <motor joint="root" gear="1 2 3 .2 .1 .3"/><motor jointinparent="root" gear=".3 0 0 .1 .2 -.2"/>
+  <motor joint="shoulder" gear=".1 .2 .3" ctrlrange="-1 .5"/>
+  <general jointinparent="shoulder" gear=".2 -.1 .1" gainprm="2" biastype="affine" biasprm=".1 0 0" forcerange="-1 1"/>
+  <motor joint="neck" gear=".1 .2 .3"/><motor jointinparent="neck" gear=".2 -.1 .1"/></actuator></mujoco>"""
+
+
+def turned_anchors(worlds=1):
+    """A free body with an arm, and a head, whose joints have other axes on the child than the body."""
+    model = finish(FLOATING, worlds)
+    X_c = model.joint_X_c.numpy()
+    X_c[:, 3:] = wp.normalize(wp.quat(0.1, 0.2, 0.3, 0.9))
+    X_c[::3, :3] = 0.1, 0.05, 0.2
+    model.joint_X_c.assign(X_c)
+    return model
+
+
+def test_motors_of_free_and_ball_joints_move_like_mujoco():
+    """They push bodies: the child and, the other way, the parent; each world has its own."""
+    ctrl, ends = np.array([[0.7, 1.0, 0.8, 0.6, 1.1, 0.4], [-0.5, 0.3, -2.0, 0.1, 0.2, -1.0]], np.float32), []
+    for make, worlds in ((SolverSAP, 2), (mujoco_c, 1)):
+        model = turned_anchors(worlds)
+        solver, state, other, control = make(model), placed(model), model.state(), model.control()
+        control.mujoco.ctrl.assign(ctrl[:worlds].ravel())
+        for _ in range(500):
+            solver.step(state, other, control, None, 2e-4)
+            state, other = other, state
+        newton.eval_fk(model, state.joint_q, state.joint_qd, state)
+        ends.append(state.body_q.numpy().reshape(worlds, -1))
+    np.testing.assert_allclose(ends[0][0], ends[1][0], atol=3e-4)
     assert abs(ends[0][0] - ends[0][1]).max() > 0.1
 
 
@@ -269,21 +311,25 @@ def test_each_part_of_a_model_has_its_own_actuators():
     servo = '<general joint="b" biastype="affine" gainprm="1" biasprm="4 -20 -2"/>'
     for i, (name, actuator) in enumerate({"a": '<motor joint="a"/>', "b": servo, "c": '<motor joint="c"/>'}.items()):
         builder.add_mjcf(SLIDER.format(name=name, x=i, actuator=actuator))
+    builder.add_mjcf(
+        '<mujoco><worldbody><body pos="9 0 0"><freejoint name="d"/><geom size=".1"/></body></worldbody>'
+        '<actuator><motor joint="d" gear="3 2 1 .1 .2 .3"/></actuator></mujoco>'
+    )
     model = builder.finalize()
     entry, proxy = SolverCoupledProxy.Entry, SolverCoupledProxy.Proxy("x", "y", bodies=[0])
     entries = [
-        entry(name=name, solver=SolverSAP, bodies=own, joints=own) for name, own in {"x": [0], "y": [1, 2]}.items()
+        entry(name=name, solver=SolverSAP, bodies=own, joints=own) for name, own in {"x": [0], "y": [1, 2, 3]}.items()
     ]
     coupled = SolverCoupledProxy(model, entries=entries, coupling=SolverCoupledProxy.Config(proxies=[proxy]))
     ends = []
     for solver in (coupled, SolverSAP(model)):
         state, other, control = placed(model), model.state(), model.control()
-        control.mujoco.ctrl.assign([1.0, 0.0, 3.0])
+        control.mujoco.ctrl.assign([1.0, 0.0, 3.0, 5.0])
         for _ in range(10):
             solver.step(state, other, control, None, 0.01)
             state, other = other, state
-        ends.append(state.joint_q.numpy())
-    assert (ends[0] > 0.002).all()
+        ends.append(state.joint_q.numpy() - model.joint_q.numpy())
+    assert (np.abs(ends[0])[:-1] > 0.002).all()  # of a quaternion, w last
     np.testing.assert_allclose(*ends, atol=1e-7)
 
 
@@ -295,7 +341,10 @@ REFUSED = {
         '<general name="it" site="hook" biastype="affine" gainprm="1" biasprm="0 0 -5" gear="0 1 0 0 0 0"/>',
         "servo on a site",
     ),
-    "ball": ('<motor name="it" joint="neck"/>', "single axis"),
+    "servo on a ball": (
+        '<general name="it" joint="neck" biastype="affine" gainprm="1" biasprm="0 -5 0"/>',
+        "servo on a free or ball joint",
+    ),
     "dynamics": ('<general name="it" joint="rail" dyntype="filter" dynprm="0.1"/>', "dyntype"),
     "damper": ('<damper name="it" joint="rail" kv="2" ctrlrange="0 1"/>', "gaintype"),
     "repelling": ('<general name="it" joint="rail" biastype="affine" gainprm="1" biasprm="0 5 0"/>', "biasprm"),

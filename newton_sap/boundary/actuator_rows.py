@@ -14,7 +14,10 @@ from .topology import DRIVING, dof_coordinates, joint_name
 
 _Mujoco = newton.solvers.SolverMuJoCo
 _DIRECT = int(_Mujoco.CtrlSource.CTRL_DIRECT)
-_JOINT = (int(_Mujoco.TrnType.JOINT), int(_Mujoco.TrnType.JOINT_IN_PARENT))
+_JOINT_IN_PARENT = int(_Mujoco.TrnType.JOINT_IN_PARENT)
+_JOINT = (int(_Mujoco.TrnType.JOINT), _JOINT_IN_PARENT)
+_PUSHED = (int(newton.JointType.FREE), int(newton.JointType.BALL))
+"""Joints that have no axis of their own: a motor of theirs pushes bodies."""
 _TENDON = int(_Mujoco.TrnType.TENDON)
 _SITE = int(_Mujoco.TrnType.SITE)
 _AFFINE = 1
@@ -23,10 +26,11 @@ _LOPSIDED = "is a servo with another force upwards than downwards (forcerange)"
 
 UNBOUNDED = wp.constant(1.0e30)
 
-# What an actuator may be besides a force in proportion to its control.
+# What an actuator may be besides a force in proportion to its control; the last, that a joint's torque has its parent's axes.
 BIASED = wp.constant(1)
 CONTROL_BOUNDED = wp.constant(2)
 FORCE_BOUNDED = wp.constant(4)
+IN_PARENT = wp.constant(8)
 
 
 @dataclass(frozen=True)
@@ -42,13 +46,14 @@ class ActuatorRows:
     traits: np.ndarray
     tendon_bounded: np.ndarray
     site: list[int]
+    joint: list[int]
     drive_bound: np.ndarray
     coord: np.ndarray
     of_quaternion: np.ndarray
 
     @property
-    def has_sites(self) -> bool:
-        """Whether some act on sites."""
+    def pushes_bodies(self) -> bool:
+        """Whether some act on sites, or on free or ball joints."""
         return bool(self.site)
 
 
@@ -67,15 +72,16 @@ def read_actuators(model) -> ActuatorRows | None:
     drive_bound = rows.drive_bounds()
     if not rows.direct and (drive_bound == UNBOUNDED).all():
         return None
-    direct = sorted(rows.direct, key=lambda a: (rows.axis[a], a))
+    entries = sorted((axis, a) for a in rows.direct for axis in rows.axes_of(a))
     return ActuatorRows(
         count=len(rows.axis),
-        changes_drives=bool(rows.is_servo()[direct].any() or (drive_bound < UNBOUNDED).any()),
-        axis_start=np.searchsorted([rows.axis[a] for a in direct], np.arange(rows.axis_count + 1)),
-        row=np.array(direct, dtype=np.int32),
+        changes_drives=bool(rows.is_servo()[rows.direct].any() or (drive_bound < UNBOUNDED).any()),
+        axis_start=np.searchsorted([axis for axis, _ in entries], np.arange(rows.axis_count + 1)),
+        row=np.array([a for _, a in entries], dtype=np.int32),
         traits=rows.traits(),
         tendon_bounded=rows.tendon_bounded(),
-        site=rows.site if rows.has_sites else [],
+        site=rows.site if rows.pushes_bodies else [],
+        joint=rows.joint if rows.pushes_bodies else [],
         drive_bound=drive_bound,
         coord=rows.coord,
         of_quaternion=~np.isin(np.arange(model.joint_coord_count), rows.coord),
@@ -94,15 +100,17 @@ class _Rows:
         self.coord = dof_coordinates(model)
         source = table.ctrl_source.numpy()
         acts = self["gear"].any(axis=1)  # a gear of zero takes an actuator out
-        self.has_sites = bool((acts & (self["trntype"] == _SITE)).any())
         self._first_body = model.joint_dof_count + (len(self._tendons.dofs) if self._tendons else 0)
-        self.axis_count = self._first_body + (model.body_count if self.has_sites else 0)
-        self._shape_body = whole_of(model).shape_body.numpy() if self.has_sites else np.zeros(0, int)
+        on_site = bool((acts & (self["trntype"] == _SITE)).any())
+        self._shape_body = whole_of(model).shape_body.numpy() if on_site else np.zeros(0, int)
         self.site = [self._find_site(a) for a in range(len(source))]
         self.axis = [self._find_axis(a) for a in range(len(source))]
         acts &= np.array(self.axis) != ELSEWHERE
         self.direct = np.flatnonzero((source == _DIRECT) & acts).tolist()
         self._of_model = np.flatnonzero((source != _DIRECT) & acts).tolist()
+        self.joint = [self._find_pushing_joint(axis) for axis in self.axis]
+        self.pushes_bodies = on_site or any(self.joint[a] >= 0 for a in self.direct)
+        self.axis_count = self._first_body + (model.body_count if self.pushes_bodies else 0)
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._columns:
@@ -115,20 +123,36 @@ class _Rows:
 
     def traits(self) -> np.ndarray:
         """What each actuator is, as a sum of constants of this module."""
-        return BIASED * self._biased() + CONTROL_BOUNDED * self.bounded("ctrl") + FORCE_BOUNDED * self.bounded("force")
+        traits = (
+            BIASED * self._biased() + CONTROL_BOUNDED * self.bounded("ctrl") + FORCE_BOUNDED * self.bounded("force")
+        )
+        return traits + IN_PARENT * (self["trntype"] == _JOINT_IN_PARENT)
+
+    def axes_of(self, a: int) -> list[int]:
+        """The axes a direct actuator acts on: one, but for a ball joint's, whose axes are the bodies of the joint."""
+        joint = self.joint[a]
+        if joint < 0:
+            return [self.axis[a]]
+        bodies = (int(self._model.joint_child.numpy()[joint]), int(self._model.joint_parent.numpy()[joint]))
+        return [self._first_body + body for body in bodies if body >= 0]
 
     def require_simulated(self) -> None:
-        """Refuse what is no force or servo on one axis of a joint."""
+        """Refuse what is no force or servo on one axis, and no force on a body."""
         bias, on_site = self["biasprm"][:, 1:3], self["trntype"] == _SITE
+        on_joint, sees = np.array(self.joint) >= 0, self._biased() & bias.any(axis=1)
+        hangs = np.append(self._model.joint_parent.numpy(), -1)[self.joint] >= 0
+        is_free = np.append(self._model.joint_type.numpy(), -1)[self.joint] == newton.JointType.FREE
         own = self["damping"] != 0.0
         own |= (self["dampingpoly"] != 0.0).any(axis=1) | (self["armature"] != 0.0)
         lopsided = self.is_servo() & self._lopsided()
         reasons = {
             "acts neither on a joint or site nor on a tendon of joints or sites": [axis < 0 for axis in self.axis],
             "is measured against another site (refsite)": on_site & (self["trnid"][:, 1] >= 0),
-            "is a servo on a site": on_site & self._biased() & bias.any(axis=1),
+            "is a servo on a site": on_site & sees,
+            "is a servo on a free or ball joint": on_joint & sees,
+            "acts on a free joint that hangs on a body": on_joint & is_free & hangs,
             "is on a site of a part of a model": on_site & (self._part is not None),
-            "acts on a joint without a single axis": [self._of_quaternion(axis) for axis in self.axis],
+            "acts on a distance joint": [self._of_quaternion(axis) for axis in self.axis] & ~on_joint,
             "has dynamics of its own (dyntype)": self["dyntype"] != 0,
             "has a gain that is not constant (gaintype)": self["gaintype"] != 0,
             "has a bias that is no line (biastype)": ~np.isin(self["biastype"], (0, _AFFINE)),
@@ -208,12 +232,17 @@ class _Rows:
             return dof if self._part is None else int(self._part[dof])
         return self._labelled.get((self._table.actuator_target_label[a], self["world"][a]), -1)
 
+    def _find_pushing_joint(self, axis: int) -> int:
+        """The free or ball joint that a dof belongs to; -1 for other axes."""
+        joint = int(self._joint[axis]) if self._of_quaternion(axis) else -1
+        return joint if joint >= 0 and self._model.joint_type.numpy()[joint] in _PUSHED else -1
+
     def _find_site(self, a: int) -> int:
-        """The shape of the whole model that is an actuator's site, -1 if unknown; importers of USD may know its label only."""
+        """The shape of the whole model that is an actuator's site, -1 if none is; importers of USD may know its label only."""
+        if self["trntype"][a] != _SITE:
+            return -1
         whole, shape = whole_of(self._model), int(self["trnid"][a, 0])
-        if self["trntype"][a] != _SITE or shape >= 0:
-            return shape
-        return self._find_target(a, whole.shape_label, whole.shape_world)
+        return shape if shape >= 0 else self._find_target(a, whole.shape_label, whole.shape_world)
 
     def _find_body(self, site: int) -> int:
         """The axis of the body that a site is on."""
@@ -256,6 +285,6 @@ class _Rows:
             a = actuators[0]
             raise NotImplementedError(
                 f"actuator {a} ({self._table.actuator_label[a]!r}) {reason}, and of MuJoCo's actuators SolverSAP simulates "
-                "forces and servos on hinges, slides and tendons, and forces on sites; use SolverMuJoCo, or take the "
-                f"actuator out, of the file or by model.mujoco.actuator_gear[{a}] = 0, and command joint_f or body_f"
+                "forces and servos on hinges, slides and tendons, and forces on sites, free and ball joints; use SolverMuJoCo, "
+                f"or take the actuator out, of the file or by model.mujoco.actuator_gear[{a}] = 0, and command joint_f or body_f"
             )

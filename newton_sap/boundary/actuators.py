@@ -2,10 +2,10 @@
 
 A direct actuator takes ``control.mujoco.ctrl`` and puts ``gear f`` on a dof or a tendon, with
 ``f = clamp(gain ctrl + bias_0 + bias_1 gear q + bias_2 gear v)``. What sees the coordinate or the velocity acts at the end
-of the step like every drive, so that stiff servos are stable; the rest is a force like ``joint_f``. On a site a motor puts
-``f`` times all six of its gears, in the site's axes, on the body. Actuators that take
-``joint_target_q`` and ``joint_target_qd`` are drives of the model already; their force range bounds them. Parameters are
-read live, but for those ranges; what is a motor and what a servo is settled at construction.
+of the step like every drive, so that stiff servos are stable; the rest is a force like ``joint_f``. Motors on sites and on
+free and ball joints push bodies (``actuator_pushes``). Actuators that take ``joint_target_q`` and ``joint_target_qd`` are
+drives of the model already; their force range bounds them. Parameters are read live, but for those ranges; what is a motor
+and what a servo is settled at construction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,19 @@ import warp as wp
 
 from ..constraints.drives import POSITION, VELOCITY
 from ..workspace import Joints, Tendons, allocate
-from .actuator_rows import BIASED, CONTROL_BOUNDED, FORCE_BOUNDED, UNBOUNDED, ActuatorRows, read_actuators
+from .actuator_laws import (
+    Actuation,
+    ActuatorTable,
+    Commands,
+    Servo,
+    is_motor,
+    motor_force,
+    read_servo,
+    servo_bound,
+    within,
+)
+from .actuator_pushes import push_body
+from .actuator_rows import UNBOUNDED, ActuatorRows, read_actuators
 from .bundles import targets
 from .convention import Orders
 from .parts import whole_of
@@ -26,118 +38,7 @@ from .validation import require_arrays
 
 wp.set_module_options({"enable_backward": False})
 
-vec6 = wp.types.vector(length=6, dtype=wp.float32)
-vec10 = wp.types.vector(length=10, dtype=wp.float32)
-
 _DRIVES = ("target_mode", "target_ke", "target_kd", "effort_limit")
-
-
-@wp.struct
-class ActuatorTable:
-    """Direct actuators by the axis they act on: Newton's D dofs, then T tendons, then B bodies, if some act on sites."""
-
-    changes_drives: int  # 0 where all are motors
-    axis_start: wp.array[wp.int32]  # (D + T + B + 1,) range of each axis in row
-    site: wp.array[wp.int32]  # by row: shape of the site a motor acts on
-    site_transform: wp.array[wp.transform]  # by shape, on its body
-    body_com: wp.array[wp.vec3]
-    row: wp.array[wp.int32]  # row in MuJoCo's table, and in ctrl
-    traits: wp.array[wp.uint8]  # by row: which of BIASED, CONTROL_BOUNDED and FORCE_BOUNDED it is
-    tendon_bounded: wp.array[wp.int32]  # (T,) 1 where tendon_range counts
-    tendon_range: wp.array[wp.vec2]  # (T,) what all actuators of a tendon may exert before their gears [N]
-    # Of length zero where all are motors:
-    drive_bound: wp.array[wp.float32]  # (D,) what force ranges leave to the model's drive [N or N m]
-    coord: wp.array[wp.int32]  # (D,) -1 where the coordinate is a quaternion
-    of_quaternion: wp.array[wp.int32]  # (coordinates,) 1 for a quaternion's
-    # As in MuJoCo's table, read live:
-    gain: wp.array[vec10]
-    bias: wp.array[vec10]
-    gear: wp.array[vec6]
-    control_range: wp.array[wp.vec2]
-    force_range: wp.array[wp.vec2]
-    ref: wp.array[wp.float32]  # MuJoCo's coordinate minus Newton's; empty if not registered
-
-
-@wp.struct
-class Commands:
-    """Forces and drives of one step, with the actuators in them; lengths and units as in Newton's arrays."""
-
-    body_f: wp.array[wp.spatial_vector]  # empty where no motor acts on a site
-    joint_f: wp.array[wp.float32]
-    target_q: wp.array[wp.float32]
-    target_qd: wp.array[wp.float32]
-    target_mode: wp.array[wp.int32]
-    target_ke: wp.array[wp.float32]
-    target_kd: wp.array[wp.float32]
-    effort_limit: wp.array[wp.float32]
-
-
-@wp.func
-def has(table: ActuatorTable, a: int, trait: int):
-    """Whether an actuator is biased or bounded."""
-    return (int(table.traits[a]) & trait) != 0
-
-
-@wp.func
-def within(value: wp.float32, bounded: bool, lower: wp.float32, upper: wp.float32):
-    """Clamp where a range is given; a value that is not a number stays, and is counted."""
-    if bounded and value < lower:
-        return lower
-    if bounded and value > upper:
-        return upper
-    return value
-
-
-@wp.struct
-class Servo:
-    """What one actuator does: ``force - ke q - kd v`` on its axis, with MuJoCo's coordinate ``q``."""
-
-    force: wp.float32
-    ke: wp.float32
-    kd: wp.float32
-
-
-@wp.func
-def constant_force(table: ActuatorTable, ctrl: wp.array[wp.float32], a: int):
-    """What an actuator exerts whatever its coordinate and velocity, before its gear."""
-    limits = table.control_range[a]
-    force = table.gain[a][0] * within(ctrl[a], has(table, a, CONTROL_BOUNDED), limits[0], limits[1])
-    if has(table, a, BIASED):
-        force += table.bias[a][0]
-    return force
-
-
-@wp.func
-def read_servo(table: ActuatorTable, ctrl: wp.array[wp.float32], a: int):
-    """An actuator without its force range."""
-    servo = Servo()
-    gear = table.gear[a][0]
-    servo.force = gear * constant_force(table, ctrl, a)
-    if has(table, a, BIASED):
-        servo.ke = -table.bias[a][1] * gear * gear
-        servo.kd = -table.bias[a][2] * gear * gear
-    return servo
-
-
-@wp.func
-def is_motor(servo: Servo):
-    """Whether an actuator sees neither coordinate nor velocity."""
-    return servo.ke == 0.0 and servo.kd == 0.0
-
-
-@wp.func
-def motor_force(table: ActuatorTable, a: int, servo: Servo):
-    """What a motor exerts, within its force range."""
-    bounds = table.gear[a][0] * table.force_range[a]
-    return within(servo.force, has(table, a, FORCE_BOUNDED), wp.min(bounds), wp.max(bounds))
-
-
-@wp.func
-def servo_bound(table: ActuatorTable, a: int, otherwise: wp.float32):
-    """The most that a servo exerts, and no more than something else."""
-    if has(table, a, FORCE_BOUNDED):
-        return wp.min(otherwise, wp.abs(table.gear[a][0]) * table.force_range[a][1])
-    return otherwise
 
 
 @wp.struct
@@ -212,6 +113,13 @@ def sum_motors(table: ActuatorTable, ctrl: wp.array[wp.float32], dof: int):
 
 
 @wp.func
+def motor_effort(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], dof: int):
+    """What the motors of one dof exert together, within the joint's limit."""
+    limit = given.effort_limit[dof]
+    return within(sum_motors(table, ctrl, dof), True, -limit, limit)
+
+
+@wp.func
 def find_drive(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], dof: int):
     """The drive of one dof: its servo, if it has one."""
     drive = given_drive(table, given, dof)
@@ -231,8 +139,7 @@ def command(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], o
     """
     if table.changes_drives == 1:
         write_drive(table, out, dof, find_drive(table, given, ctrl, dof))
-    limit = given.effort_limit[dof]
-    force = within(sum_motors(table, ctrl, dof), True, -limit, limit)
+    force = motor_effort(table, given, ctrl, dof)
     if given.joint_f.shape[0] > 0:
         force += given.joint_f[dof]
     out.joint_f[dof] = force
@@ -267,46 +174,6 @@ def command_tendon(table: ActuatorTable, ctrl: wp.array[wp.float32], tendons: Te
     tendons.servo_ke[t] = servo.ke
     tendons.servo_kd[t] = servo.kd
     tendons.servo_bound[t] = bound
-
-
-@wp.func
-def site_wrench(table: ActuatorTable, ctrl: wp.array[wp.float32], X_body: wp.transform, axis: int):
-    """Force, and torque about the body's origin, of the motors on a body's sites."""
-    force = wp.vec3()
-    torque = wp.vec3()
-    for k in range(table.axis_start[axis], table.axis_start[axis + 1]):
-        a = table.row[k]
-        limits = table.force_range[a]
-        f = within(constant_force(table, ctrl, a), has(table, a, FORCE_BOUNDED), limits[0], limits[1])
-        gear = table.gear[a]
-        X_site = X_body * table.site_transform[table.site[a]]
-        push = f * wp.transform_vector(X_site, wp.vec3(gear[0], gear[1], gear[2]))
-        arm = wp.transform_get_translation(X_site) - wp.transform_get_translation(X_body)
-        force += push
-        torque += wp.cross(arm, push) + f * wp.transform_vector(X_site, wp.vec3(gear[3], gear[4], gear[5]))
-    return force, torque
-
-
-@wp.func
-def push_body(
-    table: ActuatorTable,
-    given: Commands,
-    ctrl: wp.array[wp.float32],
-    out: Commands,
-    orders: Orders,
-    body_q: wp.array[wp.transform],
-    axis: int,
-    body: int,
-):
-    """What the caller applies to one body, and the motors on its sites."""
-    X_body = body_q[body]
-    force, torque = site_wrench(table, ctrl, X_body, axis)
-    wrench = wp.spatial_vector(-torque, -force)
-    if orders.body_f == 0:
-        wrench = wp.spatial_vector(force, torque - wp.cross(wp.transform_vector(X_body, table.body_com[body]), force))
-    if given.body_f.shape[0] > 0:
-        wrench += given.body_f[body]
-    out.body_f[body] = wrench
 
 
 @wp.kernel
@@ -352,7 +219,7 @@ class Actuators:
         self._rows = rows
         self._table = table = allocate(ActuatorTable, {"*": 0}, device)
         table.changes_drives = int(rows.changes_drives)
-        for name in ("axis_start", "row", "tendon_bounded", "site"):
+        for name in ("axis_start", "row", "tendon_bounded", "site", "joint"):
             setattr(table, name, wp.array(getattr(rows, name), dtype=wp.int32, device=device))
         table.traits = wp.array(rows.traits, dtype=wp.uint8, device=device)
         sizes = {"*": 0, "joint_f": model.joint_dof_count}
@@ -361,7 +228,7 @@ class Actuators:
             table.of_quaternion = wp.array(rows.of_quaternion, dtype=wp.int32, device=device)
             table.drive_bound = wp.array(rows.drive_bound, dtype=wp.float32, device=device)
             sizes = {"*": model.joint_dof_count, "target_q": model.joint_coord_count}
-        sizes["body_f"] = model.body_count if rows.has_sites else 0
+        sizes["body_f"] = model.body_count if rows.pushes_bodies else 0
         self._sizes = sizes
         self._out = allocate(Commands, sizes, device)
 
@@ -373,8 +240,10 @@ class Actuators:
             table.tendon_range = whole_of(model).mujoco.tendon_actuator_force_range
         table.gain, table.bias, table.gear = source.actuator_gainprm, source.actuator_biasprm, source.actuator_gear
         table.control_range, table.force_range = source.actuator_ctrlrange, source.actuator_forcerange
-        if self._rows.has_sites:
+        if self._rows.pushes_bodies:
             table.site_transform, table.body_com = model.shape_transform, model.body_com
+            for name in ("joint_type", "joint_parent", "joint_child", "joint_X_p", "joint_X_c"):
+                setattr(table, name, getattr(model, name))
         table.ref = reference_coordinates(model)
         self._given = {name: getattr(joints, name) for name in _DRIVES}
         if self._rows.changes_drives:
@@ -410,7 +279,7 @@ class Actuators:
         instead.joint_target_q, instead.joint_target_qd = given.target_q, given.target_qd
         if self._rows.changes_drives:
             instead.joint_target_q, instead.joint_target_qd = out.target_q, out.target_qd
-        return Commanded(given, ctrl, out, instead, out.body_f if self._rows.has_sites else given.body_f)
+        return Commanded(given, ctrl, out, instead, out.body_f if self._rows.pushes_bodies else given.body_f)
 
     def apart(self, commanded: Commanded, joints: Joints) -> tuple[Commanded, Joints]:
         """Return the same commands with arrays of their own for what comes out, which take gradients, and the joints to go
@@ -426,8 +295,14 @@ class Actuators:
         """Arguments of :func:`actuate`, but for the last."""
         return [self._table, commanded.given, commanded.ctrl, commanded.out, self._tendons, orders, body_q]
 
+    def observed(self, commanded: Commanded, body_q: wp.array) -> Actuation:
+        """Bundle what says which forces the commands of a step are."""
+        out = Actuation()
+        out.table, out.given, out.ctrl, out.body_q = self._table, commanded.given, commanded.ctrl, body_q
+        return out
+
     def launch(self, launches, commanded: Commanded, orders: Orders, body_q: wp.array) -> None:
-        """Work out the commands of a step, with sites where ``body_q`` puts their bodies."""
+        """Work out the commands of a step, with bodies where ``body_q`` puts them."""
         launches.items(actuate, len(commanded.out.joint_f), self.inputs(commanded, orders, body_q))
 
 

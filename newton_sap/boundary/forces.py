@@ -33,10 +33,15 @@ NO_CONTACT = wp.constant(wp.float32(wp.inf))
 
 
 @wp.func
-def gather_wrenches(tree: Tree, arrived: Motion, pool: ContactPool, g: int, first: int, end: int):
-    """Contact impulses on each link and what hangs on it, about the world origin; contacts in the group's order."""
+def clear_links(arrived: Motion, first: int, end: int):
+    """Begin to gather wrenches by link."""
     for link in range(first, end):
         arrived.momentum[link] = wp.spatial_vectord()
+
+
+@wp.func
+def gather_contacts(arrived: Motion, pool: ContactPool, g: int):
+    """Contact impulses on each link about the world origin; contacts in the group's order."""
     for slot in range(pool.group_start[g], pool.group_start[g] + pool.group_count[g]):
         a = pool.link_a[slot]
         b = pool.link_b[slot]
@@ -44,11 +49,46 @@ def gather_wrenches(tree: Tree, arrived: Motion, pool: ContactPool, g: int, firs
             arrived.momentum[a] = arrived.momentum[a] - slot_wrench(pool, slot, pool.point_a[slot])
         if b >= 0:
             arrived.momentum[b] = arrived.momentum[b] + slot_wrench(pool, slot, pool.point_b[slot])
+
+
+@wp.func
+def add_force(tree: Tree, dof: int, force: wp.float64, out: wp.array[wp.float32]):
+    """Add to the force on one dof."""
+    public = tree.dof_public[dof]
+    out[public] = out[public] + wp.float32(force)
+
+
+@wp.func
+def project_wrenches(
+    tree: Tree,
+    joints: Joints,
+    m: Motion,
+    arrived: Motion,
+    first: int,
+    end: int,
+    dt: wp.float64,
+    out: wp.array[wp.float32],
+):
+    """Add what the gathered wrenches do to every free dof, in the layout of ``joint_f``; ``dt`` is 1 if they are no impulses."""
     for up in range(end - first):
         link = end - 1 - up
         above = tree.link_parent[link]
         if above >= 0:
             arrived.momentum[above] = arrived.momentum[above] + arrived.momentum[link]
+    for link in range(first, end):
+        t = tree.link_tree[link]
+        start = tree.link_dof_start[link]
+        if tree.link_joint[link] >= 0 and start >= tree.tree_dof_start[t] + m.locked[t]:
+            W = arrived.momentum[link] / dt
+            if is_free(joints.type[tree.link_joint[link]]):
+                force = linear(W)
+                torque = angular(W) - wp.cross(m.com[link], force)
+                for i in range(3):
+                    add_force(tree, start + i, torque[i], out)
+                    add_force(tree, start + 3 + i, force[i], out)
+            else:
+                for dof in range(start, tree.link_dof_start[link + 1]):
+                    add_force(tree, dof, wp.dot(m.column[dof], W), out)
 
 
 @wp.kernel
@@ -65,21 +105,9 @@ def observe_joint_contact_forces(
     g = wp.tid()
     first = tree.tree_link_start[tree.group_tree_start[g]]
     end = tree.tree_link_start[tree.group_tree_start[g + 1]]
-    gather_wrenches(tree, arrived, pool, g, first, end)
-    for link in range(first, end):
-        t = tree.link_tree[link]
-        start = tree.link_dof_start[link]
-        if tree.link_joint[link] >= 0 and start >= tree.tree_dof_start[t] + m.locked[t]:
-            W = arrived.momentum[link] / dt
-            if is_free(joints.type[tree.link_joint[link]]):
-                force = linear(W)
-                torque = angular(W) - wp.cross(m.com[link], force)
-                for i in range(3):
-                    joint_contact_f[tree.dof_public[start + i]] = wp.float32(torque[i])
-                    joint_contact_f[tree.dof_public[start + 3 + i]] = wp.float32(force[i])
-            else:
-                for dof in range(start, tree.link_dof_start[link + 1]):
-                    joint_contact_f[tree.dof_public[dof]] = wp.float32(wp.dot(m.column[dof], W))
+    clear_links(arrived, first, end)
+    gather_contacts(arrived, pool, g)
+    project_wrenches(tree, joints, m, arrived, first, end, dt, joint_contact_f)
 
 
 @wp.kernel

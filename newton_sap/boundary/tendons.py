@@ -23,7 +23,7 @@ _LIVE = {
 """Arrays of :class:`newton_sap.workspace.Tendons` that are the model's, by the name they have there."""
 
 _PASSIVE = ("stiffness", "damping", "frictionloss", "armature")
-_COMMANDED = ("effort", "servo_force", "servo_ke", "servo_kd", "servo_bound")
+_COMMANDED = ("effort", "servo_force", "servo_ke", "servo_kd", "servo_bound", "exerted")
 _REMEDY = "replace it by a spring or mimic of the joints, or use SolverMuJoCo"
 
 

@@ -170,6 +170,7 @@ def tendon_law(
         effort = wp.float64(tendons.effort[t])
         if step.options.explicit_drives == 1:
             effort += explicit_effort(servo, axis.v0)
+        tendons.exerted[t] = effort
         if step.options.explicit_springs == 1:
             effort += wp.float64(stiffness) * stretch
         law = effort_law(effort, axis, dt)

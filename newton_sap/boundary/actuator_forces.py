@@ -1,0 +1,127 @@
+"""The generalised force of MuJoCo's direct actuators, as an observable; drives report theirs in ``forces``."""
+
+import warp as wp
+
+from ..constraints.axis_laws import JointOptions, drive_acts
+from ..constraints.coupler_pool import ROWS
+from ..constraints.couplers import LOOP_LAWS, TENDON, is_enabled
+from ..constraints.tendon_paths import path_wrench
+from ..constraints.tendons import SERVO, servo_of
+from ..multibody.spatial import to_vec3d, wrench_at
+from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Tree
+from .actuator_laws import Actuation
+from .actuator_pushes import sum_pushes
+from .actuators import motor_effort
+from .forces import add_force, clear_links, project_wrenches
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.func
+def tendon_force(options: JointOptions, table: CouplingTable, couplers: CouplerPool, c: int, dt: wp.float64):
+    """What the actuators of a tendon exert in the step; ``c`` holds its first laws, whose rows the servo leads."""
+    t = table.source_row[c]
+    force = table.tendons.exerted[t]
+    seen = options.explicit_drives == 0 and drive_acts(servo_of(table.tendons, t, wp.float64(0.0)), dt)
+    if seen and couplers.support[ROWS * c] > 0:
+        force += couplers.gamma[ROWS * c] / dt
+    return force
+
+
+@wp.func
+def gather_tendons(
+    tree: Tree,
+    options: JointOptions,
+    table: CouplingTable,
+    arrived: Motion,
+    couplers: CouplerPool,
+    g: int,
+    first: int,
+    end: int,
+    dt: wp.float64,
+):
+    """What the actuators of tendons along paths do to each link."""
+    for c in range(table.group_start[g], table.group_start[g + 1]):
+        if table.kind[c] == TENDON and table.axis[c] == SERVO and is_enabled(table, c):
+            force = tendon_force(options, table, couplers, c, dt)
+            for link in range(first, end):
+                pull = path_wrench(tree, table.tendons, table.source_row[c], tree.link_body[link])
+                arrived.momentum[link] = arrived.momentum[link] + force * pull
+
+
+@wp.func
+def gather_pushes(
+    tree: Tree,
+    act: Actuation,
+    arrived: Motion,
+    first: int,
+    end: int,
+    first_body: int,
+):
+    """What motors on sites, and on free and ball joints, do to each link."""
+    if act.table.site.shape[0] == 0:
+        return
+    for link in range(first, end):
+        body = tree.link_body[link]
+        force, torque = sum_pushes(act.table, act.ctrl, first_body + body, body, act.body_q)
+        origin = to_vec3d(wp.transform_get_translation(act.body_q[body]))
+        arrived.momentum[link] = arrived.momentum[link] + wrench_at(to_vec3d(force), to_vec3d(torque), origin)
+
+
+@wp.func
+def add_sums(
+    tree: Tree,
+    options: JointOptions,
+    table: CouplingTable,
+    m: Motion,
+    couplers: CouplerPool,
+    g: int,
+    dt: wp.float64,
+    out: wp.array[wp.float32],
+):
+    """Add what the actuators of tendons that are sums do to each dof."""
+    tendons = table.tendons
+    for c in range(table.group_start[g], table.group_start[g + 1]):
+        if table.kind[c] == TENDON and table.axis[c] == SERVO and is_enabled(table, c):
+            force = tendon_force(options, table, couplers, c, dt)
+            start = tendons.term_start[table.source_row[c]]
+            for k in range(start, start + tendons.term_count[table.source_row[c]]):
+                add_if_free(tree, m, tendons.dof[k], wp.float64(tendons.coef[k]) * force, out)
+
+
+@wp.func
+def add_if_free(tree: Tree, m: Motion, dof: int, force: wp.float64, out: wp.array[wp.float32]):
+    """Add to a dof's force, unless its velocity is prescribed."""
+    t = tree.link_tree[tree.dof_link[dof]]
+    if dof >= tree.tree_dof_start[t] + m.locked[t]:
+        add_force(tree, dof, force, out)
+
+
+@wp.kernel
+def observe_direct_actuators(
+    tree: Tree,
+    joints: Joints,
+    options: JointOptions,
+    table: CouplingTable,
+    act: Actuation,
+    m: Motion,
+    arrived: Motion,
+    couplers: CouplerPool,
+    dt: wp.float64,
+    out: wp.array[wp.float32],
+):
+    """Add the forces on every free dof, in the layout of ``joint_f``; servos on dofs are drives and not part of them."""
+    g = wp.tid()
+    first = tree.tree_link_start[tree.group_tree_start[g]]
+    end = tree.tree_link_start[tree.group_tree_start[g + 1]]
+    clear_links(arrived, first, end)
+    gather_tendons(tree, options, table, arrived, couplers, g, first, end, dt)
+    gather_pushes(tree, act, arrived, first, end, out.shape[0] + act.table.tendon_bounded.shape[0])
+    project_wrenches(tree, joints, m, arrived, first, end, wp.float64(1.0), out)
+    add_sums(tree, options, table, m, couplers, g, dt, out)
+    for dof in range(tree.link_dof_start[first], tree.link_dof_start[end]):
+        add_if_free(tree, m, dof, wp.float64(motor_effort(act.table, act.given, act.ctrl, tree.dof_public[dof])), out)
+    for c in range(table.group_start[g], table.group_start[g + 1]):
+        if table.kind[c] == LOOP_LAWS and is_enabled(table, c):
+            axis = table.axis_start[c] + table.axis[c]
+            out[axis] = out[axis] + motor_effort(act.table, act.given, act.ctrl, axis)
