@@ -143,7 +143,7 @@ class SAPOptions:
 
     max_contacts: int | None = None
     """How many contacts may act at the same time, in the whole model. None: as many as Newton may report where they fit
-    into 16 MiB, else one for a sphere, two for a capsule, four for any other shape, more for a body of its own."""
+    into 3 MiB, else one for a sphere, two for a capsule, four for any other shape, more for a body of its own."""
 
     threads: int = 1
     """CPU threads [-], >= 1, that share the worlds of a step outside graphs, with the same bits; a captured graph has one.

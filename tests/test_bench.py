@@ -242,12 +242,13 @@ def test_rewinding_repeats_the_measurement(mode):
     assert np.array_equal(*ends)
 
 
-def test_memory_of_many_worlds():
-    """A humanoid of a thousand takes at most 64 KiB beside Newton's own arrays, with room for the 32 contacts of lying."""
-    scene = make_scene("humanoid", 1000)
+@pytest.mark.parametrize("worlds", [128, 1000])
+def test_memory_of_many_worlds(worlds):
+    """A humanoid of many takes at most 64 KiB beside Newton's own arrays, with room for the 32 contacts of lying."""
+    scene = make_scene("humanoid", worlds)
     report = SolverSAP(scene.model).report()
-    assert report.memory <= 1000 * 64 * 1024
-    assert report.contact_capacity >= 32 * 1000
+    assert report.memory <= worlds * 64 * 1024
+    assert report.contact_capacity >= 32 * worlds
 
 
 def test_slots_of_many_piles():

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..workspace import slot_bytes
 
-CONTACT_MEMORY = 16 * 2**20
+CONTACT_MEMORY = 3 * 2**20
 """Contacts that fit in here [bytes] all have a slot, as many as Newton may report."""
 
 _POINTS = {newton.GeoType.SPHERE: 1, newton.GeoType.ELLIPSOID: 1, newton.GeoType.CAPSULE: 2}
