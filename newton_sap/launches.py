@@ -7,6 +7,7 @@ those of one thread.
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +21,13 @@ from .workspace import Tree
 KEPT = 4
 """How many ways to launch a kernel are remembered, and how many sets of a caller's arrays: programs step to and fro between
 a few states."""
+
+
+def load_kernels(kernels, device) -> None:
+    """Compile kernels that are not in Warp's cache, a few at a time: by four threads, or as Warp's configuration says."""
+    threads = wp.config.load_module_max_workers or min(4, os.cpu_count() or 1)
+    modules = list(dict.fromkeys(kernel.module for kernel in kernels))
+    wp.force_load(device, modules, block_dim=BLOCK_DIM, max_workers=threads)
 
 
 class Recorded:

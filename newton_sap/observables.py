@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import newton
 import warp as wp
 
+from . import launches
 from .boundary import forces, observed
 from .boundary.actuator_forces import observe_direct_actuators
-from .linalg.lanes import BLOCK_DIM
 
 _Base = newton.solvers.SolverBase
 _Frequency = newton.Model.AttributeFrequency
@@ -92,9 +92,7 @@ def load_kernels(solver, kinds) -> None:
     users = {observed.observe_contact_forces: _STANDARD, forces.observe_gaps: _OURS}
     if solver.actuators is not None:
         users[observe_direct_actuators] = {ObservableKind.QFRC_ACTUATOR}
-    for kernel, needed in users.items():
-        if needed & kinds:
-            wp.load_module(kernel.module, device=solver.device, block_dim=BLOCK_DIM)
+    launches.load_kernels([kernel for kernel, needed in users.items() if needed & kinds], solver.device)
 
 
 def load_kernels_of_attributes(solver) -> None:

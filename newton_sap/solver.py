@@ -37,8 +37,7 @@ from .frame import Frame, Frames
 from .gradients.support import require_new_state
 from .inspection import Inspection, read_inspection
 from .inverse import InverseDynamics, inverse_dynamics
-from .launches import Launches
-from .linalg.lanes import BLOCK_DIM
+from .launches import Launches, load_kernels
 from .mechanics import energy_and_momentum
 from .memory import memory_by_buffer
 from .minimizer.newton import minimize_kernel
@@ -538,8 +537,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         stages += [kinematics, free_motion, collect_contacts, assemble_problem]
         stages += [*self._coupling_kernels, self._minimize_kernel, integrate, output.publish_bodies]
         stages += [output.publish_loop_joints] if self.topology.loop_joints else []
-        for kernel in (*stages, clear_stats):
-            wp.load_module(kernel.module, device=self.device, block_dim=BLOCK_DIM)
+        load_kernels([*stages, clear_stats], self.device)
         observe.load_kernels_of_attributes(self)
 
     def _make_recorder(self):
