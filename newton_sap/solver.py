@@ -13,12 +13,14 @@ import warp as wp
 from . import attributes
 from . import observables as observe
 from .boundary import bundles, output
+from .boundary.actuator_rows import read_damping_ratios
 from .boundary.actuators import actuate, build_actuators
 from .boundary.capacity import default_contact_capacity
 from .boundary.contact_rows import ContactRows
 from .boundary.contacts import collect_contacts, fill_contacts
 from .boundary.convention import SapControl, SapState
 from .boundary.couplings import assembling_kernels, attach_model, build_couplings, tied_groups
+from .boundary.damping_ratios import resolve_damping_ratios, zero_coordinates
 from .boundary.detection import OwnedDetection
 from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
 from .boundary.topology import build_topology
@@ -149,6 +151,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._read_model()
         self._load_kernels()
         self._check_mass_matrix()
+        self._resolve_damping_ratios()
 
     # The step ---------------------------------------------------------------------------------------------------
 
@@ -548,9 +551,11 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
         return Recorder(self)
 
-    def _place_at_rest(self) -> None:
-        """Kinematics and mass matrix at the model's own coordinates; the step length keeps damping out of them."""
+    def _place_at_rest(self, joint_q=None) -> None:
+        """Kinematics and mass matrix at the model's own coordinates, or others; the step length keeps damping out of them."""
         state = self.model.state()
+        if joint_q is not None:
+            state.joint_q.assign(joint_q)
         frame = self._open_frame(state, state, None, None, 1.0e-9)
         self._move_bodies(frame)
         self._move_freely(frame)
@@ -559,3 +564,10 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         """Factor the mass matrix once, so that a dof without inertia is named here and not found as NaN later."""
         self._place_at_rest()
         require_positive_mass_matrix(self.model, self.topology, self.motion.A.numpy(), self.motion.locked.numpy())
+
+    def _resolve_damping_ratios(self) -> None:
+        """Give servos the damping that a file says as a ratio to critical; the model keeps it, as SolverMuJoCo lets it."""
+        ratios = read_damping_ratios(self.model)
+        if ratios:
+            self._place_at_rest(zero_coordinates(self.model))
+            resolve_damping_ratios(self.model, self.topology, self.motion, ratios)

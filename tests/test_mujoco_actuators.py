@@ -117,6 +117,62 @@ def test_stiff_servo_reaches_its_goal():
     assert solver.report().healthy
 
 
+RATIOS = """<mujoco><compiler angle="radian"/><worldbody>
+  <body pos="0 0 1"><freejoint/><geom type="box" size=".2 .1 .05" mass="2" contype="0" conaffinity="0"/>
+    <body pos=".2 0 0" euler=".1 .2 .3"><joint name="hip" type="hinge" axis="0 1 0" armature=".02" ref="0.3"/>
+      <geom type="box" size=".1 .05 .05" pos=".1 .01 .03" mass=".8" contype="0" conaffinity="0"/>
+      <body pos=".2 0 0"><joint name="knee" type="hinge" axis="0 .6 .8"/><joint name="reach" type="slide" axis="1 0 0"/>
+        <geom type="sphere" size=".08" pos=".15 0 0" mass=".3" contype="0" conaffinity="0"/></body></body></body>
+  <body pos="3 0 1"><joint name="neck" type="ball"/>
+    <geom type="box" size=".1 .05 .08" pos=".05 .01 -.12" mass="0.7" contype="0" conaffinity="0"/></body>
+</worldbody><actuator>
+  <position joint="hip" kp="50" dampratio="1"/><position joint="knee" kp="20" dampratio=".4"/>
+  <general joint="reach" gainprm="30" biastype="affine" biasprm="1 -30 .7" gear="2"/>
+  <position joint="neck" kp="5" dampratio="2"/></actuator></mujoco>"""
+
+
+def test_ratios_of_damping_are_those_of_mujoco():
+    """``dampratio`` becomes damping by the inertia at zero coordinates, in every world, where none is given already."""
+    models = [finish(RATIOS, 2), finish(RATIOS, 2)]
+    for model in models:
+        mass = model.body_mass.numpy()
+        mass[len(mass) // 2 :] *= 3.0
+        model.body_mass.assign(mass)
+        model.joint_q.assign(
+            model.joint_q.numpy() + np.where(model.joint_q.numpy() == 0.0, 0.2, 0.0).astype(np.float32)
+        )
+        kd = model.joint_target_kd.numpy()
+        kd[12 + 8] = 0.5  # the second world's knee
+        model.joint_target_kd.assign(kd)
+    truth = SolverMuJoCo(models[0])
+    SolverSAP(models[1])
+    expected, found = (model.joint_target_kd.numpy() for model in models)
+    assert (expected[[6, 8, 9, 10, 11]] > 0.0).all()
+    assert expected[20] == 0.5
+    np.testing.assert_allclose(found, expected, rtol=2e-4)
+    resolved = truth.mjw_model.actuator_biasprm.numpy()[..., 2].ravel()
+    reach = np.flatnonzero(models[1].mujoco.ctrl_source.numpy() == 1)
+    assert len(reach) == 2
+    for bias in models[1].mujoco.actuator_biasprm.numpy()[reach, 2]:
+        assert np.abs(resolved - bias).min() < 1e-3 * abs(bias)
+    SolverSAP(models[1])  # another solver of the same model finds damping
+    np.testing.assert_array_equal(models[1].joint_target_kd.numpy(), found)
+
+
+def test_a_ratio_of_damping_in_a_loop_is_refused():
+    """MuJoCo's inertia is that of a tree."""
+    builder = newton.ModelBuilder()
+    SolverMuJoCo.register_custom_attributes(builder)
+    builder.add_mjcf(RATIOS)
+    joint = builder.add_joint_revolute(0, builder.body_count - 1, axis=(0.0, 1.0, 0.0), label="closure")
+    model = builder.finalize()
+    trnid = model.mujoco.actuator_trnid.numpy()
+    trnid[0, 0] = model.joint_qd_start.numpy()[joint]
+    model.mujoco.actuator_trnid.assign(trnid)
+    with pytest.raises(NotImplementedError, match="dampratio.*'closure'.*closes a loop"):
+        SolverSAP(model)
+
+
 def test_servo_is_bounded_by_its_force_range():
     """Gear times the range, and the joint's own limit if that is less."""
     servo = '<general joint="rail" biastype="affine" gainprm="1e4" biasprm="0 -1e4 0" gear="2" forcerange="-3 3"/>'

@@ -88,6 +88,14 @@ def read_actuators(model) -> ActuatorRows | None:
     )
 
 
+def read_damping_ratios(model) -> list[tuple[int, list[int], bool]]:
+    """Return the position actuators whose damping is a ratio to critical: which, on which dofs, and whether as a drive."""
+    table = getattr(model, "mujoco", None)
+    if getattr(table, "actuator_biasprm", None) is None or not (table.actuator_biasprm.numpy()[:, 2] > 0.0).any():
+        return []
+    return _Rows(model, table).damping_ratios()
+
+
 class _Rows:
     """MuJoCo's table of actuators on the host; ``rows["gear"]`` is its column ``actuator_gear``."""
 
@@ -144,7 +152,7 @@ class _Rows:
         is_free = np.append(self._model.joint_type.numpy(), -1)[self.joint] == newton.JointType.FREE
         own = self["damping"] != 0.0
         own |= (self["dampingpoly"] != 0.0).any(axis=1) | (self["armature"] != 0.0)
-        lopsided = self.is_servo() & self._lopsided()
+        lopsided, rows = self.is_servo() & self._lopsided(), range(len(self.axis))
         reasons = {
             "acts neither on a joint or site nor on a tendon of joints or sites": [axis < 0 for axis in self.axis],
             "is measured against another site (refsite)": on_site & (self["trnid"][:, 1] >= 0),
@@ -156,8 +164,10 @@ class _Rows:
             "has dynamics of its own (dyntype)": self["dyntype"] != 0,
             "has a gain that is not constant (gaintype)": self["gaintype"] != 0,
             "has a bias that is no line (biastype)": ~np.isin(self["biastype"], (0, _AFFINE)),
-            "pushes away from its goal or gives a ratio of damping (biasprm)": self._biased()
-            & (bias > 0.0).any(axis=1),
+            "pushes away from its goal (biasprm)": self._biased() & (bias > 0.0).any(axis=1) & ~self._gives_ratio(),
+            "gives a ratio of damping off an axis of a joint": [
+                self._gives_ratio()[a] and not self._on_axis(a) for a in rows
+            ],
             "has damping or armature of its own": own,
             _LOPSIDED: lopsided,
         }
@@ -190,17 +200,35 @@ class _Rows:
         bounded, lopsided = self.bounded("force"), self._lopsided()
         bounding = [a for a in self._of_model if bounded[a] and 0 <= self.axis[a] < len(bounds)]
         self._refuse_any([a for a in bounding if lopsided[a]], _LOPSIDED)
-        start = self._model.joint_qd_start.numpy()
         for a in bounding:
-            joint, where = self._joint[self.axis[a]], self.axis[a]
-            if self.coord[where] < 0:
-                where = slice(start[joint], start[joint + 1])
+            where = self._dofs_of(self.axis[a])
             bounds[where] = np.minimum(bounds[where], self["forcerange"][a][1])
         return bounds
+
+    def damping_ratios(self) -> list[tuple[int, list[int], bool]]:
+        """What :func:`read_damping_ratios` returns."""
+        drives = [a for a in self._of_model if 0 <= self.axis[a] < len(self.coord)]
+        out = [(a, self._dofs_of(self.axis[a]), True) for a in drives]
+        out += [(a, [self.axis[a]], False) for a in self.direct]
+        return [row for row in out if self._gives_ratio()[row[0]]]
 
     def is_servo(self) -> np.ndarray:
         """Whether each actuator sees its coordinate or velocity."""
         return self._biased() & self["biasprm"][:, 1:3].any(axis=1) & (self["gear"][:, 0] != 0.0)
+
+    def _dofs_of(self, axis: int) -> list[int]:
+        """The dofs of a drive: one, or all of a joint that has a quaternion."""
+        if self.coord[axis] >= 0:
+            return [axis]
+        return np.flatnonzero(self._joint == self._joint[axis]).tolist()
+
+    def _on_axis(self, a: int) -> bool:
+        return 0 <= self.axis[a] < len(self.coord) and self.coord[self.axis[a]] >= 0
+
+    def _gives_ratio(self) -> np.ndarray:
+        """Whether each actuator's damping is a ratio to critical, as MuJoCo understands a positive bias of a position servo."""
+        gain, bias = self["gainprm"][:, 0], self["biasprm"]
+        return (bias[:, 2] > 0.0) & (gain > 0.0) & (np.abs(gain + bias[:, 1]) < 1e-6 * gain)
 
     def _biased(self) -> np.ndarray:
         return self["biastype"] == _AFFINE
