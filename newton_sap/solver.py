@@ -23,6 +23,7 @@ from .boundary.couplings import assembling_kernels, attach_model, build_coupling
 from .boundary.damping_ratios import resolve_damping_ratios, zero_coordinates
 from .boundary.detection import OwnedDetection
 from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
+from .boundary.mujoco_options import warn_of_options
 from .boundary.topology import build_topology
 from .boundary.validation import (
     require_positive_mass_matrix,
@@ -143,6 +144,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             collision_frequency_type=collision_frequency_type,
         )
         validate_model(model)
+        warn_of_options(model)
         validate_threads(self.options.threads, model.device)
         self.topology = build_topology(model, self.options.threads)
         validate_topology(model, self.topology)

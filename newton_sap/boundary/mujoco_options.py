@@ -1,0 +1,40 @@
+"""MuJoCo's global options that change the physics and that SolverSAP does not read: it says so instead of ignoring them."""
+
+from __future__ import annotations
+
+import warnings
+
+_FLUIDS = ("density", "viscosity")
+_SWITCHES = {
+    "flag_contact": "contacts act; step with contacts=None",
+    "flag_constraint": "contacts, limits, dry friction and equality constraints act; take them out of the file",
+    "flag_equality": "equality constraints act; disable each by its own switch",
+    "flag_limit": "joint limits act; widen them",
+    "flag_frictionloss": "dry friction acts; set joint_friction to 0",
+    "flag_spring": "springs act; set joint_stiffness to 0",
+    "flag_damper": "damping acts; set joint_damping to 0",
+    "flag_actuation": "actuators act; set their gears and gains to 0",
+    "flag_clampctrl": "ranges of controls act; widen them",
+}
+"""What happens although a file switches it off."""
+
+
+def warn_of_options(model) -> None:
+    """Warn of every option that asks for something else than the solver does."""
+    ignored = [f"{name} = {value:.6g}: no fluid acts on bodies" for name in _FLUIDS if (value := _largest(model, name))]
+    ignored += [f"{name} = False: {instead}" for name, instead in _SWITCHES.items() if _is_off(model, name)]
+    if ignored:
+        warnings.warn("SolverSAP does not read these of model.mujoco: " + "; ".join(ignored), stacklevel=3)
+
+
+def _values(model, name: str) -> list:
+    values = getattr(getattr(model, "mujoco", None), name, None)
+    return [] if values is None else values.list()
+
+
+def _largest(model, name: str) -> float:
+    return max(_values(model, name), default=0.0)
+
+
+def _is_off(model, name: str) -> bool:
+    return not all(_values(model, name))

@@ -1,0 +1,32 @@
+"""Options of MuJoCo's files that change the physics, but not that of SolverSAP: it says so."""
+
+import pytest
+from mjcf import finish
+
+from newton_sap import SolverSAP
+
+FILE = '<mujoco><option {}>{}</option><worldbody><body><freejoint/><geom size=".1"/></body></worldbody></mujoco>'
+FLAGS = ("contact", "constraint", "equality", "limit", "frictionloss", "spring", "damper", "actuation", "clampctrl")
+
+
+def test_usual_options_say_nothing():
+    """Those of an empty file, and those that only concern how MuJoCo solves; warnings are errors here."""
+    SolverSAP(
+        finish(FILE.format('integrator="RK4" iterations="7" cone="elliptic" impratio="3"', '<flag energy="enable"/>'))
+    )
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_what_a_file_switches_off_acts(flag):
+    """The warning names the flag."""
+    with pytest.warns(UserWarning, match=f"flag_{flag} = False: .* act"):
+        SolverSAP(finish(FILE.format("", f'<flag {flag}="disable"/>')))
+
+
+def test_fluids_and_switches_are_named_together():
+    """One warning, whatever the number of worlds."""
+    model = finish(FILE.format('density="1.2" viscosity="2e-5"', '<flag contact="disable"/>'), worlds=3)
+    with pytest.warns(UserWarning, match=r"density = 1.2.*: no fluid.*viscosity = 2.*e-05.*flag_contact") as caught:
+        SolverSAP(model)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
