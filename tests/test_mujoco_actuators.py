@@ -417,6 +417,8 @@ REFUSED = {
         '<general name="it" joint="rail" biastype="affine" gainprm="1" biasprm="0 -5 0" forcerange="-1 3"/>',
         "forcerange",
     ),
+    "armature of a motor": ('<motor name="it" joint="rail" armature="0.1"/>', "armature of its own"),
+    "damping of a drive": ('<position name="it" joint="rail" kp="3" damping="2"/>', "damping or armature of its own"),
     "lopsided drive": ('<position name="it" joint="rail" kp="3" forcerange="-1 3"/>', "forcerange"),
 }
 

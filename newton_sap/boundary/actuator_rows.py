@@ -168,9 +168,9 @@ class _Rows:
             "gives a ratio of damping off an axis of a joint": [
                 self._gives_ratio()[a] and not self._on_axis(a) for a in rows
             ],
-            "has damping or armature of its own": own,
             _LOPSIDED: lopsided,
         }
+        self._refuse_any([a for a in (*self.direct, *self._of_model) if own[a]], "has damping or armature of its own")
         for reason, holds in reasons.items():
             self._refuse_any([a for a in self.direct if holds[a]], reason)
 
