@@ -102,7 +102,11 @@ class _Rows:
     def __init__(self, model, table):
         self._model, self._table = model, table
         self._columns = {}
-        self._joint = np.repeat(np.arange(model.joint_count), np.diff(model.joint_qd_start.numpy()))
+        self._joint_type, self._parent, self._child = (
+            np.append(getattr(model, f"joint_{name}").numpy(), -1) for name in ("type", "parent", "child")
+        )  # the last entry stands for no joint
+        self._qd_start = model.joint_qd_start.numpy()
+        self._joint = np.repeat(np.arange(model.joint_count), np.diff(self._qd_start))
         self._part, self._tendons = dofs_of_part(model), read_tendons(model)
         self._labelled = self._label_dofs()
         self.coord = dof_coordinates(model)
@@ -141,33 +145,30 @@ class _Rows:
         joint = self.joint[a]
         if joint < 0:
             return [self.axis[a]]
-        bodies = (int(self._model.joint_child.numpy()[joint]), int(self._model.joint_parent.numpy()[joint]))
+        bodies = (int(self._child[joint]), int(self._parent[joint]))
         return [self._first_body + body for body in bodies if body >= 0]
 
     def require_simulated(self) -> None:
         """Refuse what is no force or servo on one axis, and no force on a body."""
         bias, on_site = self["biasprm"][:, 1:3], self["trntype"] == _SITE
         on_joint, sees = np.array(self.joint) >= 0, self._biased() & bias.any(axis=1)
-        hangs = np.append(self._model.joint_parent.numpy(), -1)[self.joint] >= 0
-        is_free = np.append(self._model.joint_type.numpy(), -1)[self.joint] == newton.JointType.FREE
+        hangs = on_joint & (self._parent[self.joint] >= 0) & (self._joint_type[self.joint] == newton.JointType.FREE)
         own = self["damping"] != 0.0
         own |= (self["dampingpoly"] != 0.0).any(axis=1) | (self["armature"] != 0.0)
-        lopsided, rows = self.is_servo() & self._lopsided(), range(len(self.axis))
+        lopsided, ratio = self.is_servo() & self._lopsided(), self._gives_ratio()
         reasons = {
             "acts neither on a joint or site nor on a tendon of joints or sites": [axis < 0 for axis in self.axis],
             "is measured against another site (refsite)": on_site & (self["trnid"][:, 1] >= 0),
             "is a servo on a site": on_site & sees,
             "is a servo on a free or ball joint": on_joint & sees,
-            "acts on a free joint that hangs on a body": on_joint & is_free & hangs,
+            "acts on a free joint that hangs on a body": hangs,
             "is on a site of a part of a model": on_site & (self._part is not None),
             "acts on a distance joint": [self._of_quaternion(axis) for axis in self.axis] & ~on_joint,
             "has dynamics of its own (dyntype)": self["dyntype"] != 0,
             "has a gain that is not constant (gaintype)": self["gaintype"] != 0,
             "has a bias that is no line (biastype)": ~np.isin(self["biastype"], (0, _AFFINE)),
-            "pushes away from its goal (biasprm)": self._biased() & (bias > 0.0).any(axis=1) & ~self._gives_ratio(),
-            "gives a ratio of damping off an axis of a joint": [
-                self._gives_ratio()[a] and not self._on_axis(a) for a in rows
-            ],
+            "pushes away from its goal (biasprm)": self._biased() & (bias > 0.0).any(axis=1) & ~ratio,
+            "gives a ratio of damping off an axis of a joint": ratio & ~np.array([*map(self._has_axis, self.axis)]),
             _LOPSIDED: lopsided,
         }
         self._refuse_any([a for a in (*self.direct, *self._of_model) if own[a]], "has damping or armature of its own")
@@ -207,10 +208,10 @@ class _Rows:
 
     def damping_ratios(self) -> list[tuple[int, list[int], bool]]:
         """What :func:`read_damping_ratios` returns."""
-        drives = [a for a in self._of_model if 0 <= self.axis[a] < len(self.coord)]
-        out = [(a, self._dofs_of(self.axis[a]), True) for a in drives]
-        out += [(a, [self.axis[a]], False) for a in self.direct]
-        return [row for row in out if self._gives_ratio()[row[0]]]
+        ratio = self._gives_ratio()
+        drives = [a for a in self._of_model if ratio[a] and 0 <= self.axis[a] < len(self.coord)]
+        servos = [a for a in self.direct if ratio[a]]
+        return [(a, self._dofs_of(self.axis[a]), True) for a in drives] + [(a, [self.axis[a]], False) for a in servos]
 
     def is_servo(self) -> np.ndarray:
         """Whether each actuator sees its coordinate or velocity."""
@@ -220,10 +221,10 @@ class _Rows:
         """The dofs of a drive: one, or all of a joint that has a quaternion."""
         if self.coord[axis] >= 0:
             return [axis]
-        return np.flatnonzero(self._joint == self._joint[axis]).tolist()
+        return list(range(*self._qd_start[self._joint[axis] :][:2]))
 
-    def _on_axis(self, a: int) -> bool:
-        return 0 <= self.axis[a] < len(self.coord) and self.coord[self.axis[a]] >= 0
+    def _has_axis(self, axis: int) -> bool:
+        return 0 <= axis < len(self.coord) and self.coord[axis] >= 0
 
     def _gives_ratio(self) -> np.ndarray:
         """Whether each actuator's damping is a ratio to critical, as MuJoCo understands a positive bias of a position servo."""
@@ -263,7 +264,7 @@ class _Rows:
     def _find_pushing_joint(self, axis: int) -> int:
         """The free or ball joint that a dof belongs to; -1 for other axes."""
         joint = int(self._joint[axis]) if self._of_quaternion(axis) else -1
-        return joint if joint >= 0 and self._model.joint_type.numpy()[joint] in _PUSHED else -1
+        return joint if joint >= 0 and self._joint_type[joint] in _PUSHED else -1
 
     def _find_site(self, a: int) -> int:
         """The shape of the whole model that is an actuator's site, -1 if none is; importers of USD may know its label only."""
