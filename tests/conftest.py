@@ -17,7 +17,9 @@ def pytest_cmdline_main(config):
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not hasattr(config, "workerinput")
     if whole and config.pluginmanager.hasplugin("xdist") and config.option.numprocesses is None:
         config.option.numprocesses = 2
-        config.option.dist = "loadgroup"  # tests that compile the same kernels stay in one process
+        config.option.dist = (
+            "loadfile"  # tests of one file need the same kernels, which each process compiles for itself
+        )
 
 
 def pytest_addoption(parser):
