@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from newton_sap.boundary.unset_materials import unset_values
 from newton_sap.config import resolve_options
 from newton_sap.reference_convex import (
     Contact,
@@ -73,8 +74,6 @@ __all__ = [
 ]
 
 NO_DRIVE, DRIVE_POSITION, DRIVE_VELOCITY, DRIVE_POSITION_VELOCITY, DRIVE_EFFORT = range(5)  # newton.JointTargetMode
-UNSET_KE, UNSET_KD = 2500.0, 100.0
-"""Stiffness [N/m] and damping [N s/m] of a Newton shape that nobody gave any."""
 RIGID = 1.0e30
 """Stiffness [N/m] beyond what any step resolves."""
 LEVERAGE = 10.0
@@ -429,7 +428,8 @@ class Materials:
         self.rule = options.material_rule
         self.k, kd, self.mu = (getattr(model, f"shape_material_{n}").numpy().astype(float) for n in ("ke", "kd", "mu"))
         self.tau = np.divide(kd, self.k, out=np.zeros_like(kd), where=self.k > 0.0)
-        self.unset = (self.k == UNSET_KE) & (kd == UNSET_KD) & (options.unset_materials == "rigid")
+        unset_ke, unset_kd = unset_values(model)
+        self.unset = (self.k == unset_ke) & (kd == unset_kd) & (options.unset_materials == "rigid")
         self.e = model.shape_material_restitution.numpy().astype(float)
         self.spin = [getattr(model, f"shape_material_mu_{n}").numpy().astype(float) for n in ("torsional", "rolling")]
         self.d = np.full(len(self.k), options.hunt_crossley_dissipation)
@@ -441,6 +441,11 @@ class Materials:
             own = own.numpy().astype(float)
             self.tau = np.where(own >= 0.0, own, self.tau)
             self.unset &= own < 0.0
+        of_file, shapes = getattr(model, "mujoco", None), np.zeros(len(self.k), dtype=int)
+        self.condim, self.priority = (
+            shapes if (own := getattr(of_file, name, None)) is None else own.numpy()
+            for name in ("condim", "geom_priority")
+        )
 
     def pair(self, a, b, dt):
         """Return stiffness [N/m], relaxation time [s], friction [-] and the two bodies' weights of the contact point."""
@@ -448,7 +453,8 @@ class Materials:
         total = ka + kb
         weights = (ka / total, kb / total) if total > 0.0 else (0.5, 0.5)
         if self.rule == "newton":
-            k, tau, mu = 0.5 * total, weights[0] * self.tau[a] + weights[1] * self.tau[b], 0.5 * (mu_a + mu_b)
+            k, tau = 0.5 * total, weights[0] * self.tau[a] + weights[1] * self.tau[b]
+            mu = self._mean_friction(self.mu, a, b)
         else:
             k, tau = weights[0] * kb, self.tau[a] + self.tau[b]
             mu = 2.0 * mu_a * mu_b / (mu_a + mu_b) if mu_a + mu_b > 0.0 else 0.0
@@ -462,7 +468,13 @@ class Materials:
 
     def spin_friction(self, a, b):
         """Return the coefficients of torsional and rolling friction of a pair [m]."""
-        return tuple(0.5 * (mu[a] + mu[b]) for mu in self.spin)
+        mean = self._mean_friction if self.rule == "newton" else lambda mu, a, b: 0.5 * (mu[a] + mu[b])
+        return tuple(mean(mu, a, b) for mu in self.spin)
+
+    def _mean_friction(self, mu, a, b):
+        """Return the mean coefficient of those of two shapes that no other goes before; none where contacts are 1D."""
+        count = [s for s in (a, b) if self.priority[s] == max(self.priority[[a, b]])]
+        return 0.0 if max(self.condim[count]) == 1 else np.mean(mu[count])
 
     def dissipation(self, a, b):
         """Return Hunt & Crossley's dissipation of a pair [s/m]; the softer body, which deforms more, counts more."""

@@ -1,14 +1,33 @@
 """Shared settings: CPU unless a test asks for CUDA, quiet Warp, reproducible property tests."""
 
+import sys
+
 import hypothesis
 import pytest
 import warp as wp
 
 wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)  # build messages would drown a failure's output
+wp.config.enable_backward = False  # Newton's kernels compile in a third of the time; tests of gradients ask for more
 
 # Derandomised: the same examples on every machine and in every order of the tests.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=100, database=None)
 hypothesis.settings.load_profile("fixed")
+
+
+ON_TAPES = ("eval_articulation_fk", "rigid_contact_kinematics_kernel")
+"""Newton's kernels that a tape around a step and its contacts holds."""
+
+LONGEST = (
+    "test_docs.py",  # the first to compile, while its neighbours need no kernels
+    "test_house_rules.py",
+    "test_conventions.py",
+    "test_against_reference.py",
+    "test_cli.py",
+    "test_contract.py",
+    "test_determinism.py",
+    "test_coupling.py",
+)
+"""Files to begin with, so that no process is left alone at the end."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -17,19 +36,19 @@ def pytest_cmdline_main(config):
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not hasattr(config, "workerinput")
     if whole and config.pluginmanager.hasplugin("xdist") and config.option.numprocesses is None:
         config.option.numprocesses = 2
-        config.option.dist = (
-            "loadfile"  # tests of one file need the same kernels, which each process compiles for itself
-        )
+        config.option.dist = "loadfile"  # tests of a file need the same kernels, which each process compiles for itself
+        config.option.loadscopereorder = False
 
 
 def pytest_addoption(parser):
     """How much of the random tests to run; the usual run takes a sample."""
     parser.addoption(
         "--operations",
-        default="100",
+        default="50",
         metavar="COUNT|FIRST:END",
-        help="random sequences of operations in tests/test_operations.py (default: 100)",
+        help="random sequences of operations in tests/test_operations.py (default: 50)",
     )
+    parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
     parser.addoption(
         "--commands",
         default="short",
@@ -38,8 +57,12 @@ def pytest_addoption(parser):
     )
 
 
-def pytest_collection_modifyitems(items):
-    """Skip tests marked ``cuda`` where Warp finds no CUDA device."""
+def pytest_collection_modifyitems(config, items):
+    """Leave out tests marked ``slow`` unless asked for; skip those marked ``cuda`` where Warp finds no CUDA device."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+    if not config.option.slow:
+        config.hook.pytest_deselected(items=[item for item in items if "slow" in item.keywords])
+        items[:] = [item for item in items if "slow" not in item.keywords]
     if not any("cuda" in item.keywords for item in items) or wp.is_cuda_available():
         return
     skip = pytest.mark.skip(reason="needs a CUDA device")
@@ -53,3 +76,14 @@ def _on_cpu():
     """Build models on the CPU, whatever Warp would prefer; CUDA tests name their device."""
     with wp.ScopedDevice("cpu"):
         yield
+
+
+@pytest.fixture
+def adjoints(monkeypatch):
+    """A tape may go back through kernels that are defined during the test, and Newton's own, in this process from here on."""
+    import newton  # noqa: F401
+
+    monkeypatch.setattr(wp.config, "enable_backward", True)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("newton.") and any(hasattr(module, kernel) for kernel in ON_TAPES):
+            wp.set_module_options({"enable_backward": True}, module)

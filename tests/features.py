@@ -116,6 +116,8 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("`ke`, `kd`", YES, f"{FORMS}::test_penetration_of_a_compliant_contact", "yynnyn", "N/m and N s/m; Newton's defaults mean rigid"),
         Feature("`restitution`", YES, f"{JOINTS}::test_restitution_sets_the_rebound", "nnypny"),
         Feature("`mu_torsional`, `mu_rolling`", PARTLY, "test_spin_friction::test_coefficients_act_on_their_own_axis", "ynpynp", "with `spin_friction=True`"),
+        Feature("`condim` 1 and `priority` of an MJCF file's geoms", YES, "test_mujoco_models::test_condim_and_priority_choose_the_friction", "ynnnnn"),
+        Feature("`solref` of an MJCF file's geoms", PARTLY, "test_mujoco_models::test_solref_is_no_stiffness", "ynnnnn", "as no material given: nearly rigid ([materials.md](materials.md))"),
         Feature("`kf`, `ka`", NO, "test_features::test_kf_and_ka_change_nothing", "pynnnn", "no exception: ignored"),
         Feature("`kh` (hydroelastic)", YES, "test_reference_constraints::test_material_rules_and_overrides", "yyyyyp", "arrives as stiffness per contact; Newton computes it on CUDA only"),
         Feature("changed at run time", YES, f"{RUNTIME}::test_materials_change_at_run_time", "yyyyyy"),

@@ -1,6 +1,7 @@
-"""Models from MJCF text, with what MuJoCo knows and Newton does not."""
+"""Models from MJCF text, with what MuJoCo knows and Newton does not, and how they move."""
 
 import newton
+import numpy as np
 from newton.solvers import SolverMuJoCo
 
 
@@ -19,4 +20,21 @@ def placed(model):
     """The model's initial state."""
     state = model.state()
     newton.eval_fk(model, model.joint_q, model.joint_qd, state)
+    return state
+
+
+def mujoco_c(model):
+    """MuJoCo's C engine."""
+    return SolverMuJoCo(model, integrator="implicit", use_mujoco_cpu=True)
+
+
+def roll_out(make, model, steps, dt, ctrl=None, control=None):
+    """The state after some steps of the solver that ``make`` gives; commands are one for all actuators, or one for each."""
+    solver, state, other = make(model), placed(model), model.state()
+    control = control or model.control()
+    if ctrl is not None:
+        control.mujoco.ctrl.assign(np.broadcast_to(np.float32(ctrl).ravel(), control.mujoco.ctrl.shape))
+    for _ in range(steps):
+        solver.step(state, other, control, None, dt)
+        state, other = other, state
     return state

@@ -3,8 +3,8 @@
 import newton
 import numpy as np
 import pytest
-from mjcf import placed
-from test_mujoco_actuators import EVERY_KIND, drones, load, mujoco_c, turned_anchors
+from mjcf import mujoco_c, placed
+from test_mujoco_actuators import EVERY_KIND, drones, load, turned_anchors
 from test_observables import driven
 from test_tendon_paths import arm
 from test_tendons import BOTH, sliders

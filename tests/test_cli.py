@@ -50,6 +50,15 @@ ACCEPTANCE = {
     "kamino_basic_heterogeneous": ["--num-frames", "30", "--no-from-usd"],
     "kamino_earworm_flowers": ["--world-count", "1"],  # a heavy tower on light loops
 }
+SLOW = pytest.mark.slow
+LONG = (
+    "basic_conveyor",
+    "basic_multi_solver_overlay",
+    "kamino_basic_heterogeneous",
+    "kamino_earworm_flowers",
+    "selection_cartpole",
+    "sensor_imu",
+)
 
 
 def invoke(*arguments):
@@ -422,8 +431,7 @@ def test_browser_ends_after_the_frames_asked_for():
     assert code == 0 and "passed" in text, text
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ACCEPTANCE)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW if name in LONG else ()) for name in ACCEPTANCE])
 def test_bundled_example_passes_its_own_checks_with_sap(name):
     """Newton's example passes Newton's own checks when SolverSAP steps it."""
     arguments = ["--viewer", "null", "--num-frames", "100", "--test", "--quiet", *ACCEPTANCE[name]]
@@ -432,8 +440,7 @@ def test_bundled_example_passes_its_own_checks_with_sap(name):
     assert result.instead_of, "the example ran with its own solver"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["basic_pendulum", "basic_shapes", "robot_cartpole"])
+@pytest.mark.parametrize("name", ["basic_pendulum", pytest.param("basic_shapes", marks=SLOW), "robot_cartpole"])
 def test_bundled_example_passes_without_its_graph(name):
     """Launching every kernel instead of replaying a graph changes no verdict."""
     arguments = ["--viewer", "null", "--num-frames", "100", "--test", "--quiet", *ACCEPTANCE[name]]
@@ -441,7 +448,6 @@ def test_bundled_example_passes_without_its_graph(name):
     assert result.verdict == "passed" and result.ok, f"{result.message}\n{result.details}"
 
 
-@pytest.mark.slow
 def test_demo_draws_a_picture(tmp_path):
     """The demonstration ends well and leaves its picture."""
     code, text = invoke("demo", "--output", str(tmp_path), "--num-frames", "90")

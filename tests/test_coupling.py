@@ -288,7 +288,7 @@ RIGID = {
 
 
 @pytest.mark.parametrize("mode", ["lagged", "staggered"])
-@pytest.mark.parametrize("soft", ["xpbd", "vbd"])
+@pytest.mark.parametrize("soft", ["xpbd", pytest.param("vbd", marks=pytest.mark.slow)])
 def test_robot_carries_particles_of_another_solver(soft, mode):
     """As the source of a proxy: the drive of the rail carries the plate and the particles that lie on it."""
     model = rail(sheet_of_particles)
@@ -311,7 +311,10 @@ def test_box_stands_on_the_plate_of_another_solver(rigid, mode):
     assert bodies[1, 2] - bodies[0, 2] == pytest.approx(0.1, abs=2e-4)
 
 
-@pytest.mark.parametrize(("soft", "load"), [("xpbd", sheet_of_particles), ("semi_implicit", hanging_particle)])
+@pytest.mark.parametrize(
+    ("soft", "load"),
+    [pytest.param("xpbd", sheet_of_particles, marks=pytest.mark.slow), ("semi_implicit", hanging_particle)],
+)
 def test_robot_carries_particles_by_admm(soft, load):
     """ADMM contacts and attachments: the drive carries both as well."""
     model = rail(load)

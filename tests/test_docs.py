@@ -96,7 +96,7 @@ def run_program(page, folder, scope):
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if program_of(page.read_text(encoding="utf-8"))[0].strip()], ids=name_of
 )
-def test_code_runs(page, tmp_path, monkeypatch, request):
+def test_code_runs(page, tmp_path, monkeypatch, request, capsys):
     """The Python blocks of a page are one program that runs, and what it asserts is true."""
     monkeypatch.chdir(tmp_path)
     if name_of(page) == "docs/isaaclab.md" and find_spec("isaaclab") is None:
@@ -104,10 +104,20 @@ def test_code_runs(page, tmp_path, monkeypatch, request):
         simulation = types.ModuleType("isaaclab.sim")
         simulation.SimulationCfg = types.SimpleNamespace
         monkeypatch.setitem(sys.modules, "isaaclab.sim", simulation)
+    if name_of(page) == "docs/gradients.md":
+        request.getfixturevalue("adjoints")
     scope = {}
     if name_of(page) in CONTINUED:
         run_program(DOCS / "quickstart.md", tmp_path, scope)
     run_program(page, tmp_path, scope)
+    if page.name == "README.md":
+        check_quick_start(scope, capsys.readouterr().out)
+
+
+def check_quick_start(scope, printed):
+    """The ball of the README lies on the ground, and the report was printed."""
+    assert 0.05 < scope["state"].body_q.numpy()[0, 2] < 0.15
+    assert "unconverged steps" in printed
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

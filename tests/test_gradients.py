@@ -10,6 +10,8 @@ from rig import Rig, link, material, put, tight
 
 from newton_sap import SolverSAP
 
+pytestmark = pytest.mark.usefixtures("adjoints")
+
 STATE = ("joint_q", "joint_qd", "body_f")
 CONTROL = ("joint_f", "joint_target_q", "joint_target_qd")
 MODEL = (

@@ -6,7 +6,7 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
-from mjcf import finish, placed
+from mjcf import finish, mujoco_c, placed, roll_out
 from newton.solvers import SolverMuJoCo
 from newton.solvers.experimental.coupled import SolverCoupledProxy
 
@@ -38,11 +38,6 @@ def load(actuators, worlds=1, gravity=0.0, rail=""):
     return finish(MECHANISM.format(actuators=actuators, gravity=gravity, rail=rail), worlds, gravity)
 
 
-def mujoco_c(model):
-    """MuJoCo's C engine."""
-    return SolverMuJoCo(model, integrator="implicit", use_mujoco_cpu=True)
-
-
 def rail_speed(actuator, ctrl, dt=0.01, **how):
     """Speed of the cart of 2 kg after one step from rest."""
     model = load(actuator, **how)
@@ -55,15 +50,11 @@ def rail_speed(actuator, ctrl, dt=0.01, **how):
 def end(make, ctrl, twist_goal):
     """Coordinates after 0.2 s of the mechanism with every kind of actuator; a row of commands for each world."""
     model = load(EVERY_KIND, worlds=len(ctrl), gravity=-9.81)
-    solver, state, other, control = make(model), placed(model), model.state(), model.control()
-    control.mujoco.ctrl.assign(np.concatenate(ctrl))
+    control = model.control()
     goal = control.joint_target_q.numpy().reshape(len(ctrl), -1)
     goal[:, 2] = twist_goal
     control.joint_target_q.assign(goal.ravel())
-    for _ in range(400):
-        solver.step(state, other, control, None, 5e-4)
-        state, other = other, state
-    return state.joint_q.numpy().reshape(len(ctrl), -1)
+    return roll_out(make, model, 400, 5e-4, ctrl, control).joint_q.numpy().reshape(len(ctrl), -1)
 
 
 def test_moves_like_mujoco():
@@ -72,11 +63,7 @@ def test_moves_like_mujoco():
     ours = end(SolverSAP, ctrl, goals)
     assert np.abs(ours).max() > 1.0
     for world in range(2):
-        theirs = end(
-            lambda model: SolverMuJoCo(model, integrator="implicit", use_mujoco_cpu=True),
-            ctrl[world:][:1],
-            goals[world],
-        )
+        theirs = end(mujoco_c, ctrl[world:][:1], goals[world])
         # Of first order in the step: 0.002 at 0.5 ms.
         np.testing.assert_allclose(ours[world], theirs[0], atol=5e-3)
 
@@ -273,12 +260,7 @@ def test_thrusters_move_like_mujoco():
     """Motors on sites push and turn their body in the site's axes; 17 rad/s in the end. Each world has its own."""
     ctrl, ends = np.array([[9.0, 0.7, 5.0], [-1.0, 4.0, 5.0]], dtype=np.float32), []
     for make, worlds in ((SolverSAP, 2), (mujoco_c, 1)):
-        model = drones(worlds)
-        solver, state, other, control = make(model), placed(model), model.state(), model.control()
-        control.mujoco.ctrl.assign(ctrl[:worlds].ravel())
-        for _ in range(400):
-            solver.step(state, other, control, None, 5e-4)
-            state, other = other, state
+        state = roll_out(make, drones(worlds), 400, 5e-4, ctrl[:worlds])
         ends.append(state.joint_q.numpy().reshape(worlds, 7))
     np.testing.assert_allclose(ends[0][0], ends[1][0], atol=3e-3)
     assert abs(ends[0][0] - ends[0][1]).max() > 0.1
@@ -313,11 +295,7 @@ def test_motors_of_free_and_ball_joints_move_like_mujoco():
     ctrl, ends = np.array([[0.7, 1.0, 0.8, 0.6, 1.1, 0.4], [-0.5, 0.3, -2.0, 0.1, 0.2, -1.0]], np.float32), []
     for make, worlds in ((SolverSAP, 2), (mujoco_c, 1)):
         model = turned_anchors(worlds)
-        solver, state, other, control = make(model), placed(model), model.state(), model.control()
-        control.mujoco.ctrl.assign(ctrl[:worlds].ravel())
-        for _ in range(500):
-            solver.step(state, other, control, None, 2e-4)
-            state, other = other, state
+        state = roll_out(make, model, 500, 2e-4, ctrl[:worlds])
         newton.eval_fk(model, state.joint_q, state.joint_qd, state)
         ends.append(state.body_q.numpy().reshape(worlds, -1))
     np.testing.assert_allclose(ends[0][0], ends[1][0], atol=3e-4)

@@ -3,9 +3,11 @@
 import newton
 import numpy as np
 import pytest
+from mjcf import placed
 from newton.solvers import SolverMuJoCo
 
 from newton_sap import SolverSAP
+from newton_sap.reference import ReferenceSolver
 
 TWO_ARMS = """<mujoco><worldbody>
   <body name="one" pos="0 0 1" {body}><joint name="a" type="hinge" axis="0 1 0" damping="0.5"/>
@@ -55,3 +57,75 @@ def test_gravity_compensation(share):
     compensated = solver.report(model.state()).potential_energy
     height = 1.0 - distance * np.cos(0.5)
     assert compensated - other == pytest.approx(9.81 * ((1.0 - share) * height - (1.0 - distance)), abs=1e-4)
+
+
+PUCK = """<mujoco><option gravity="0 0 -9.81"/><worldbody>
+  <geom name="floor" type="plane" size="5 5 1" friction="0.2" {floor}/>
+  <body name="puck" pos="0 0 0.1"><freejoint/><geom type="box" size=".2 .2 .1" mass="1" friction="0.6" {puck}/></body>
+</worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize("rule", ["newton", "drake"])
+@pytest.mark.parametrize(
+    ("floor", "puck", "mu"),
+    [
+        ("", "", 0.4),
+        ('condim="1"', 'condim="1"', 0.0),
+        ('condim="1"', "", 0.4),
+        ('condim="4"', 'condim="1"', 0.4),
+        ('priority="1"', "", 0.2),
+        ('priority="2"', 'priority="3"', 0.6),
+        ('condim="1" priority="1"', "", 0.0),
+        ('condim="1"', 'priority="1"', 0.6),
+        ('priority="1"', 'condim="1"', 0.2),
+    ],
+)
+def test_condim_and_priority_choose_the_friction(floor, puck, mu, rule):
+    """A thrown puck slows down by ``mu g``, under Newton's rule; Drake's rule is that of the coefficients alone."""
+    builder = newton.ModelBuilder()
+    builder.add_mjcf(PUCK.format(floor=floor, puck=puck))
+    model = builder.finalize()
+    model.joint_qd.assign([2.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    solver, state, dt, speeds = SolverSAP(model, material_rule=rule), placed(model), 0.004, []
+    pipeline = newton.CollisionPipeline(model)
+    contacts = pipeline.contacts()
+    for _ in range(50):
+        pipeline.collide(state, contacts)
+        truth = ReferenceSolver(model, material_rule=rule).step(state, None, contacts, dt)
+        solver.step(state, state, None, contacts, dt)
+        speeds.append(state.joint_qd.numpy()[0])
+        assert speeds[-1] == pytest.approx(truth.joint_qd[0], abs=1e-4)
+    slowed = (speeds[9] - speeds[-1]) / (40 * dt * 9.81)
+    assert slowed == pytest.approx(mu if rule == "newton" else 2 * 0.2 * 0.6 / 0.8, abs=2e-3)
+    assert solver.report().healthy
+
+
+@pytest.mark.parametrize("law", ["lagged", "similar", "sap"])
+def test_solref_is_no_stiffness(law):
+    """Crates of a file's ``solref`` lie as on shapes without a material, at any mass; with a stiffness of its own one sinks."""
+    crate = '<body pos="{x} 0 0.1"><freejoint/><geom type="box" size=".1 .1 .1" mass="{m}" {solref}/></body>'
+    soft = 'solref="0.015 1"'
+    crates = [(0, 40, soft), (1, 1, soft), (2, 40, 'solref="-4000 -100"'), (3, 40, ""), (4, 40, soft)]
+    bodies = "".join(crate.format(x=x, m=m, solref=solref) for x, m, solref in crates)
+    builder = newton.ModelBuilder()
+    builder.add_mjcf(
+        f'<mujoco><worldbody><geom type="plane" size="9 9 1" solref="0.02 1"/>{bodies}</worldbody></mujoco>'
+    )
+    model, stiffness = builder.finalize(), 3.0e4
+    ke = model.shape_material_ke.numpy()
+    np.testing.assert_allclose(ke, [4444.4, 4444.4, 4000, 2500, 4444.4, 2500], rtol=1e-4)
+    ke[4] = 2.0 * stiffness - 2500  # a pair has the mean
+    model.shape_material_ke.assign(ke)
+    solver, state, pipeline = SolverSAP(model, contact_model=law), placed(model), newton.CollisionPipeline(model)
+    contacts = pipeline.contacts()
+    for i in range(400):
+        pipeline.collide(state, contacts)
+        if i == 1:
+            truth = ReferenceSolver(model, contact_model=law).step(state, None, contacts, 0.005)
+        solver.step(state, state, None, contacts, 0.005)
+        if i == 1:
+            np.testing.assert_allclose(state.joint_qd.numpy(), truth.joint_qd, atol=1e-4)
+    depth = 0.1 - state.body_q.numpy()[:, 2]
+    np.testing.assert_allclose(depth[:3], depth[3], atol=2e-6)
+    assert 0.0 < depth[3] < 2e-5
+    assert depth[4] == pytest.approx(40 * 9.81 / (4 * stiffness), rel=0.02)

@@ -73,7 +73,7 @@ def observe_impulses(model, state, control, contacts, dt, **options):
     return solver.inspect().v, -dt * observed.contact_f.numpy()[:, :3].astype(float)
 
 
-@few(12)
+@few(6)
 @given(scenes(), STEPS)
 def test_cost_never_increases(case, dt):
     """Every further iteration lowers the cost, up to its round-off."""

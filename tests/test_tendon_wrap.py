@@ -3,7 +3,7 @@
 import newton
 import numpy as np
 import pytest
-from mjcf import finish, placed
+from mjcf import finish, mujoco_c, placed, roll_out
 from newton.solvers import SolverMuJoCo
 from rig import put
 
@@ -38,16 +38,10 @@ def leg(post="sphere", knee="cylinder", effect="", side="cap", actuator="", **ho
 def test_moves_like_mujoco(post, knee, effect, actuator):
     """MuJoCo's C engine at small steps, from a moving start, to first order."""
     ends = []
-    for make in (SolverSAP, lambda model: SolverMuJoCo(model, integrator="implicit", use_mujoco_cpu=True)):
+    for make in (SolverSAP, mujoco_c):
         model = leg(post, knee, effect, actuator=actuator, gravity=-G)
         put(model.joint_qd, [2.0, 1.0, -3.0])
-        solver, state, other, control = make(model), placed(model), model.state(), model.control()
-        if actuator:
-            control.mujoco.ctrl.fill_(1.5)
-        for _ in range(400):
-            solver.step(state, other, control, None, 2.5e-4)
-            state, other = other, state
-        ends.append(state.joint_q.numpy())
+        ends.append(roll_out(make, model, 400, 2.5e-4, 1.5 if actuator else None).joint_q.numpy())
     np.testing.assert_allclose(*ends, atol=3e-3)
     assert abs(ends[0]).max() > 0.3
 

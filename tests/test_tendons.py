@@ -4,7 +4,7 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
-from mjcf import finish, placed
+from mjcf import finish, mujoco_c, placed, roll_out
 from newton.solvers import SolverMuJoCo
 from newton.solvers.experimental.coupled import SolverCoupledProxy
 
@@ -75,15 +75,9 @@ def step(model, q=None, qd=None, ctrl=None, force=None, steps=1, dt=DT, **option
 def test_moves_like_mujoco(tendon, actuator):
     """An arm of three joints under gravity, for 0.2 s; of first order in the step: 0.003 apart at 0.25 ms, 0.0015 at half."""
     ends = []
-    for make in (SolverSAP, lambda model: SolverMuJoCo(model, integrator="implicit", use_mujoco_cpu=True)):
+    for make in (SolverSAP, mujoco_c):
         model = finish(ARM.format(tendon=tendon, actuator=actuator), gravity=-9.81)
-        solver, state, other, control = make(model), placed(model), model.state(), model.control()
-        if actuator:
-            control.mujoco.ctrl.fill_(0.5)
-        for _ in range(800):
-            solver.step(state, other, control, None, 2.5e-4)
-            state, other = other, state
-        ends.append(state.joint_q.numpy())
+        ends.append(roll_out(make, model, 800, 2.5e-4, 0.5 if actuator else None).joint_q.numpy())
     plain = step(finish(ARM.format(tendon="", actuator=""), gravity=-9.81), steps=800, dt=2.5e-4)[0]
     assert np.abs(ends[1] - plain).max() > 0.02
     np.testing.assert_allclose(*ends, atol=4e-3)

@@ -12,7 +12,7 @@ from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Tree
 from .actuator_laws import Actuation
 from .actuator_pushes import sum_pushes
 from .actuators import motor_effort
-from .forces import add_force, clear_links, project_wrenches
+from .forces import add_force, clear_links, first_link, project_wrenches
 
 wp.set_module_options({"enable_backward": False})
 
@@ -29,24 +29,36 @@ def tendon_force(options: JointOptions, table: CouplingTable, couplers: CouplerP
 
 
 @wp.func
+def add_if_free(tree: Tree, m: Motion, dof: int, force: wp.float64, out: wp.array[wp.float32]):
+    """Add to a dof's force, unless its velocity is prescribed."""
+    t = tree.link_tree[tree.dof_link[dof]]
+    if dof >= tree.tree_dof_start[t] + m.locked[t]:
+        add_force(tree, dof, force, out)
+
+
+@wp.func
 def gather_tendons(
     tree: Tree,
     options: JointOptions,
     table: CouplingTable,
+    m: Motion,
     arrived: Motion,
     couplers: CouplerPool,
     g: int,
-    first: int,
-    end: int,
     dt: wp.float64,
+    out: wp.array[wp.float32],
 ):
-    """What the actuators of tendons along paths do to each link."""
+    """What the actuators of tendons do to each link, by their paths, and to each dof, where they are sums."""
+    tendons = table.tendons
     for c in range(table.group_start[g], table.group_start[g + 1]):
         if table.kind[c] == TENDON and table.axis[c] == SERVO and is_enabled(table, c):
+            t = table.source_row[c]
             force = tendon_force(options, table, couplers, c, dt)
-            for link in range(first, end):
-                pull = path_wrench(tree, table.tendons, table.source_row[c], tree.link_body[link])
+            for link in range(first_link(tree, g), first_link(tree, g + 1)):
+                pull = path_wrench(tree, tendons, t, tree.link_body[link])
                 arrived.momentum[link] = arrived.momentum[link] + force * pull
+            for k in range(tendons.term_start[t], tendons.term_start[t] + tendons.term_count[t]):
+                add_if_free(tree, m, tendons.dof[k], wp.float64(tendons.coef[k]) * force, out)
 
 
 @wp.func
@@ -68,35 +80,6 @@ def gather_pushes(
         arrived.momentum[link] = arrived.momentum[link] + wrench_at(to_vec3d(force), to_vec3d(torque), origin)
 
 
-@wp.func
-def add_sums(
-    tree: Tree,
-    options: JointOptions,
-    table: CouplingTable,
-    m: Motion,
-    couplers: CouplerPool,
-    g: int,
-    dt: wp.float64,
-    out: wp.array[wp.float32],
-):
-    """Add what the actuators of tendons that are sums do to each dof."""
-    tendons = table.tendons
-    for c in range(table.group_start[g], table.group_start[g + 1]):
-        if table.kind[c] == TENDON and table.axis[c] == SERVO and is_enabled(table, c):
-            force = tendon_force(options, table, couplers, c, dt)
-            start = tendons.term_start[table.source_row[c]]
-            for k in range(start, start + tendons.term_count[table.source_row[c]]):
-                add_if_free(tree, m, tendons.dof[k], wp.float64(tendons.coef[k]) * force, out)
-
-
-@wp.func
-def add_if_free(tree: Tree, m: Motion, dof: int, force: wp.float64, out: wp.array[wp.float32]):
-    """Add to a dof's force, unless its velocity is prescribed."""
-    t = tree.link_tree[tree.dof_link[dof]]
-    if dof >= tree.tree_dof_start[t] + m.locked[t]:
-        add_force(tree, dof, force, out)
-
-
 @wp.kernel
 def observe_direct_actuators(
     tree: Tree,
@@ -112,13 +95,12 @@ def observe_direct_actuators(
 ):
     """Add the forces on every free dof, in the layout of ``joint_f``; servos on dofs are drives and not part of them."""
     g = wp.tid()
-    first = tree.tree_link_start[tree.group_tree_start[g]]
-    end = tree.tree_link_start[tree.group_tree_start[g + 1]]
+    first = first_link(tree, g)
+    end = first_link(tree, g + 1)
     clear_links(arrived, first, end)
-    gather_tendons(tree, options, table, arrived, couplers, g, first, end, dt)
+    gather_tendons(tree, options, table, m, arrived, couplers, g, dt, out)
     gather_pushes(tree, act, arrived, first, end, out.shape[0] + act.table.tendon_bounded.shape[0])
     project_wrenches(tree, joints, m, arrived, first, end, wp.float64(1.0), out)
-    add_sums(tree, options, table, m, couplers, g, dt, out)
     for dof in range(tree.link_dof_start[first], tree.link_dof_start[end]):
         add_if_free(tree, m, dof, wp.float64(motor_effort(act.table, act.given, act.ctrl, tree.dof_public[dof])), out)
     for c in range(table.group_start[g], table.group_start[g + 1]):

@@ -32,8 +32,6 @@ class ContactOptions:
     ahead: int  # dissipation_ahead_of_touch
     spin_friction: int
     rigid_unset: int  # unset_materials
-    unset_ke: wp.float32  # what Newton gives a shape nobody gave a stiffness [N/m]
-    unset_kd: wp.float32  # [N s/m]
     rigid_beta: wp.float64  # near-rigid bound where the law has none of its own: near_rigid_joint
     similar: int
     lead: wp.float64  # how far the velocity that moves a body is ahead of its mean over the step [steps]
@@ -161,13 +159,38 @@ def shape_dissipation(shapes: Shapes, options: ContactOptions, shape: int):
 
 
 @wp.func
-def is_unset(shapes: Shapes, options: ContactOptions, shape: int):
-    """Whether a shape's stiffness and damping are Newton's defaults, which nobody chose for it."""
+def is_unset(shapes: Shapes, shape: int):
+    """Whether nobody chose a stiffness and a damping for a shape."""
     return (
-        shapes.ke[shape] == options.unset_ke
-        and shapes.kd[shape] == options.unset_kd
+        shapes.ke[shape] == shapes.unset_ke[shape]
+        and shapes.kd[shape] == shapes.unset_kd[shape]
         and shapes.relaxation_time[shape] < 0.0
     )
+
+
+@wp.func
+def priority_over(shapes: Shapes, own: int, other: int):
+    """By how much a shape goes before another one in an MJCF file (``priority``); 0 where no file says."""
+    if shapes.priority.shape[0] == 0:
+        return 0
+    return shapes.priority[own] - shapes.priority[other]
+
+
+@wp.func
+def friction_share(shapes: Shapes, options: ContactOptions, own: int, other: int):
+    """Weight of a shape's friction in a pair: half, unless an MJCF file lets one shape go before the other, or wants none."""
+    share = wp.float64(0.5)
+    if options.drake_materials == 1:
+        return share
+    ahead = priority_over(shapes, own, other)
+    if ahead > 0:
+        share = wp.float64(1.0)
+    elif ahead < 0:
+        share = wp.float64(0.0)
+    if shapes.condim.shape[0] > 0:
+        if (shapes.condim[own] == 1 or ahead < 0) and (shapes.condim[other] == 1 or ahead > 0):
+            share = wp.float64(0.0)
+    return share
 
 
 @wp.func
@@ -182,8 +205,10 @@ def combine_materials(shapes: Shapes, options: ContactOptions, a: int, b: int, d
     tau_a = shape_relaxation_time(shapes, a)
     tau_b = shape_relaxation_time(shapes, b)
     out.restitution = half * (wp.float64(shapes.restitution[a]) + wp.float64(shapes.restitution[b]))
-    out.mu_torsional = half * (wp.float64(shapes.mu_torsional[a]) + wp.float64(shapes.mu_torsional[b]))
-    out.mu_rolling = half * (wp.float64(shapes.mu_rolling[a]) + wp.float64(shapes.mu_rolling[b]))
+    share_a = friction_share(shapes, options, a, b)
+    share_b = friction_share(shapes, options, b, a)
+    out.mu_torsional = share_a * wp.float64(shapes.mu_torsional[a]) + share_b * wp.float64(shapes.mu_torsional[b])
+    out.mu_rolling = share_a * wp.float64(shapes.mu_rolling[a]) + share_b * wp.float64(shapes.mu_rolling[b])
     total = k_a + k_b
     out.weight_a = half
     if total > wp.float64(0.0):
@@ -200,8 +225,8 @@ def combine_materials(shapes: Shapes, options: ContactOptions, a: int, b: int, d
     else:
         out.stiffness = half * total
         out.relaxation_time = out.weight_a * tau_a + (wp.float64(1.0) - out.weight_a) * tau_b
-        out.mu = half * (mu_a + mu_b)
-    if options.rigid_unset == 1 and is_unset(shapes, options, a) and is_unset(shapes, options, b):
+        out.mu = share_a * mu_a + share_b * mu_b
+    if options.rigid_unset == 1 and is_unset(shapes, a) and is_unset(shapes, b):
         # As stiff as the step resolves, and critically damped.
         out.stiffness = RIGID
         out.relaxation_time = dt

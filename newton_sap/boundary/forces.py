@@ -33,6 +33,12 @@ NO_CONTACT = wp.constant(wp.float32(wp.inf))
 
 
 @wp.func
+def first_link(tree: Tree, g: int):
+    """Where the links of a group begin."""
+    return tree.tree_link_start[tree.group_tree_start[g]]
+
+
+@wp.func
 def clear_links(arrived: Motion, first: int, end: int):
     """Begin to gather wrenches by link."""
     for link in range(first, end):
@@ -103,8 +109,8 @@ def observe_joint_contact_forces(
 ):
     """J^T gamma / dt of every free dof, in the layout of ``joint_f``."""
     g = wp.tid()
-    first = tree.tree_link_start[tree.group_tree_start[g]]
-    end = tree.tree_link_start[tree.group_tree_start[g + 1]]
+    first = first_link(tree, g)
+    end = first_link(tree, g + 1)
     clear_links(arrived, first, end)
     gather_contacts(arrived, pool, g)
     project_wrenches(tree, joints, m, arrived, first, end, dt, joint_contact_f)

@@ -25,9 +25,11 @@ def compare(
 
     Examples: newton-sap compare quadruped --output report; newton-sap compare free_body --solvers sap,featherstone/16
     """
+    from .app import forward_only, usage_error
+
+    forward_only()
     from ..compare import SceneNotFoundError, SpecificationError
     from ..registry import SolverNotFoundError
-    from .app import usage_error
     from .usage import UsageError
 
     try:

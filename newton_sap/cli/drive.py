@@ -154,7 +154,7 @@ def run_example(
 def _run_to_its_end(module: str) -> None:
     """Run a module as a program; leaving with code 0 is one way to end."""
     try:
-        runpy.run_module(module, run_name="__main__")
+        runpy.run_module(module, run_name="__main__", alter_sys=True)  # so that Warp tells examples apart
     except SystemExit as stop:
         if stop.code not in (0, None):
             raise

@@ -30,7 +30,7 @@ _NOT_STORED = ("vc", "dvc", "slip", "slip_speed", "gamma", "G", "unknown", "J", 
 
 
 @cache
-def _differentiable(kernel, on_cpu: bool):
+def differentiable(kernel, on_cpu: bool):
     """A kernel with an adjoint; unoptimised on a CPU, where it runs as fast and compiles in a quarter of the time."""
     options = {"optimization_level": 0} if on_cpu else None
     return wp.kernel(kernel.func, enable_backward=True, module="unique", module_options=options)
@@ -85,7 +85,7 @@ class Recorder:
             self._launch(publish_loop_joints, couplings, inputs)
 
     def _launch(self, kernel, count: int, inputs: list) -> None:
-        kernel = _differentiable(kernel, self.device.is_cpu)
+        kernel = differentiable(kernel, self.device.is_cpu)
         wp.launch(kernel, dim=count, inputs=inputs, block_dim=BLOCK_DIM, device=self.device)
         if self.device.is_capturing:
             self._captured.append(inputs)

@@ -1,0 +1,64 @@
+"""CUDA's compiler takes every kernel: it comes with Warp and needs no GPU. What the kernels compute there is not seen here."""
+
+import importlib
+import pkgutil
+import re
+import sys
+
+import pytest
+import warp as wp
+
+import newton_sap
+from newton_sap.constraints.laws import CONTACT_LAWS, contact_law
+from newton_sap.gradients import recording
+from newton_sap.gradients.sensitivity import sensitivity_kernel
+from newton_sap.gradients.virtual_power import contact_power
+from newton_sap.minimizer.newton import minimize_kernel
+
+pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="Warp has no CUDA compiler there")
+
+ARCHITECTURE = 75
+"""The oldest that Warp's compiler knows."""
+NOT_IMPORTED = ("newton_sap.integrations.isaaclab",)  # needs Isaac Lab, launches nothing
+ALWAYS = ("newton_sap.boundary.contacts", "newton_sap.constraints.tendon_paths", "minimize lagged")
+"""What the usual run compiles: both ways in which lanes work together, and a lock-free list."""
+
+
+def kernels_of_modules():
+    """Kernels by the module of Warp that they are compiled in."""
+    found = {}
+    for info in pkgutil.walk_packages(newton_sap.__path__, "newton_sap."):
+        if info.name not in NOT_IMPORTED:
+            for value in vars(importlib.import_module(info.name)).values():
+                if isinstance(value, wp.Kernel):
+                    found[value.module.name] = value
+    return found
+
+
+def kernels_made_for_models():
+    """Kernels by what they are made of: contact laws, precisions and adjoints."""
+    found = {}
+    for law in CONTACT_LAWS:
+        found[f"minimize {law}"] = minimize_kernel(contact_law(law), wp.float64)
+        found[f"minimize {law} with spin"] = minimize_kernel(contact_law(law, True), wp.float64)
+        found[f"minimize {law} mixed"] = minimize_kernel(contact_law(law), wp.float32)
+        found[f"sensitivity {law}"] = sensitivity_kernel(contact_law(law))
+        found[f"power {law}"] = contact_power(contact_law(law))
+    for name, value in vars(recording).items():
+        if isinstance(value, wp.Kernel) and not value.options.get("enable_backward"):
+            found[f"adjoint {name}"] = recording.differentiable(value, on_cpu=False)
+    return found
+
+
+def all_kernels():
+    """Every kernel, most of them outside of the usual run."""
+    for name, kernel in {**kernels_of_modules(), **kernels_made_for_models()}.items():
+        yield pytest.param(kernel, id=name, marks=() if name in ALWAYS else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("kernel", list(all_kernels()))
+def test_compiles_for_cuda(kernel, tmp_path):
+    """The module of a kernel becomes PTX that has an entry of the kernel's name."""
+    (ptx,) = wp.compile_aot_module(kernel.module, arch=ARCHITECTURE, module_dir=tmp_path, use_ptx=True)
+    name = kernel.func.__name__
+    assert re.search(rf"\.entry \w*{name}\w*_cuda_kernel_forward", ptx.read_text(encoding="utf-8"))
