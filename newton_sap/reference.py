@@ -12,9 +12,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import newton
 import numpy as np
 
-from newton_sap.boundary.unset_materials import unset_values
 from newton_sap.config import resolve_options
 from newton_sap.reference_convex import (
     Contact,
@@ -421,6 +421,15 @@ class ReferenceSolver(Multibody):
             yield ConvexProblem(A[np.ix_(dofs, dofs)], v_star[dofs], group_contacts, group_rows, dofs)
 
 
+def _imported(a, b):
+    """(2, shapes) stiffness and damping that Newton's importers make of two columns of ``solref``; NaN where there is none."""
+    out = np.full((2, len(a)), np.nan)
+    timed, direct = (a > 0.0) & (b > 0.0), (a < 0.0) & (b < 0.0)
+    out[:, timed] = 1.0 / (a[timed] * b[timed]) ** 2, 2.0 / a[timed]
+    out[:, direct] = -a[direct], -b[direct]
+    return out
+
+
 class Materials:
     """Per-shape stiffness, relaxation time and friction, and the rule that combines two of them."""
 
@@ -428,8 +437,11 @@ class Materials:
         self.rule = options.material_rule
         self.k, kd, self.mu = (getattr(model, f"shape_material_{n}").numpy().astype(float) for n in ("ke", "kd", "mu"))
         self.tau = np.divide(kd, self.k, out=np.zeros_like(kd), where=self.k > 0.0)
-        unset_ke, unset_kd = unset_values(model)
-        self.unset = (self.k == unset_ke) & (kd == unset_kd) & (options.unset_materials == "rigid")
+        default = newton.ModelBuilder.ShapeConfig()
+        self.unset = (self.k == default.ke) & (kd == default.kd)
+        if (solref := getattr(getattr(model, "mujoco", None), "solref", None)) is not None:
+            self.unset |= np.all(np.isclose((self.k, kd), _imported(*solref.numpy().astype(float).T), atol=0.0), axis=0)
+        self.unset &= options.unset_materials == "rigid"
         self.e = model.shape_material_restitution.numpy().astype(float)
         self.spin = [getattr(model, f"shape_material_mu_{n}").numpy().astype(float) for n in ("torsional", "rolling")]
         self.d = np.full(len(self.k), options.hunt_crossley_dissipation)

@@ -115,9 +115,8 @@ class Shapes:
     restitution: wp.array[wp.float32]
     relaxation_time: wp.array[wp.float32]  # sap:relaxation_time [s], negative where kd / ke applies
     dissipation: wp.array[wp.float32]  # sap:hunt_crossley_dissipation [s/m], negative where the default applies
-    unset_ke: wp.array[wp.float32]  # stiffness [N/m] that means "not given"
-    unset_kd: wp.array[wp.float32]  # damping [N s/m]
-    condim: wp.array[wp.int32]  # MuJoCo's, empty if not registered: 1 without friction
+    solref: wp.array[wp.vec2f]  # mujoco:solref, empty if not registered
+    condim: wp.array[wp.int32]  # mujoco:condim, or empty: 1 without friction
     priority: wp.array[wp.int32]  # mujoco:geom_priority, or empty
 
 

@@ -14,6 +14,7 @@ import sys
 import types
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -323,7 +324,7 @@ def test_other_command_names_what_exists(command):
             assert set(extras.split(",")) <= extras_of_the_project(), command
     elif program == "pytest":
         own = re.findall(r'addoption\(\s*"(--[\w-]+)"', (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"))
-        values = [rest[i + 1] for i, word in enumerate(rest) if word in own]
+        values = [value for word, value in pairwise(rest) if word in own]
         assert all(word in own for word in rest if word.startswith("--")), command
         assert all((ROOT / word).exists() for word in rest if not word.startswith("-") and word not in values), command
     else:

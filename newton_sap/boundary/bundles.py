@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
+import newton
 import warp as wp
 
 from ..constraints.axis_laws import JointInput, JointOptions
@@ -17,7 +18,6 @@ from ..problem import StepInput
 from ..workspace import Bodies, Joints, Shapes, StateArrays
 from .contact_rows import ContactRows
 from .contacts import ContactOptions
-from .unset_materials import unset_values
 
 
 @cache
@@ -65,10 +65,8 @@ def shapes(model) -> Shapes:
         if array is None:
             array = wp.full(model.shape_count, -1.0, dtype=wp.float32, device=model.device)
         custom[field] = array
-    for field, values in zip(("unset_ke", "unset_kd"), unset_values(model), strict=True):
-        custom[field] = wp.array(values, dtype=wp.float32, device=model.device)
-    of_file = getattr(model, "mujoco", None)
-    custom["condim"], custom["priority"] = (getattr(of_file, name, None) for name in ("condim", "geom_priority"))
+    for field, attribute in {"solref": "solref", "condim": "condim", "priority": "geom_priority"}.items():
+        custom[field] = getattr(getattr(model, "mujoco", None), attribute, None)
     return _fill(Shapes, model, "shape_material_", body=model.shape_body, **custom)
 
 
@@ -110,7 +108,10 @@ def contact_options(options) -> ContactOptions:
     out.ahead = int(options.dissipation_ahead_of_touch)
     out.hunt_crossley = int(options.contact_model != "sap")
     out.spin_friction = int(options.spin_friction)
+    default = newton.ModelBuilder.ShapeConfig()
     out.rigid_unset = int(options.unset_materials == "rigid")
+    out.unset_ke = default.ke
+    out.unset_kd = default.kd
     out.rigid_beta = options.near_rigid_joint
     out.similar = int(options.contact_model == "similar")
     out.lead = 0.0 if options.position_update == "midpoint" else 0.5

@@ -32,6 +32,8 @@ class ContactOptions:
     ahead: int  # dissipation_ahead_of_touch
     spin_friction: int
     rigid_unset: int  # unset_materials
+    unset_ke: wp.float32  # what Newton gives a shape nobody gave a stiffness [N/m]
+    unset_kd: wp.float32  # [N s/m]
     rigid_beta: wp.float64  # near-rigid bound where the law has none of its own: near_rigid_joint
     similar: int
     lead: wp.float64  # how far the velocity that moves a body is ahead of its mean over the step [steps]
@@ -159,13 +161,32 @@ def shape_dissipation(shapes: Shapes, options: ContactOptions, shape: int):
 
 
 @wp.func
-def is_unset(shapes: Shapes, shape: int):
-    """Whether nobody chose a stiffness and a damping for a shape."""
-    return (
-        shapes.ke[shape] == shapes.unset_ke[shape]
-        and shapes.kd[shape] == shapes.unset_kd[shape]
-        and shapes.relaxation_time[shape] < 0.0
-    )
+def is_about(a: wp.float32, b: wp.float32):
+    """Whether two numbers are the same but for rounding."""
+    return wp.abs(a - b) <= wp.float32(1.0e-5) * wp.abs(b)
+
+
+@wp.func
+def is_of_solref(ke: wp.float32, kd: wp.float32, solref: wp.vec2f):
+    """Whether Newton's importers made a stiffness and a damping of ``solref``: of a time constant and a damping ratio, or given."""
+    a, b = solref[0], solref[1]
+    if a > 0.0 and b > 0.0:
+        return is_about(ke * (a * b) * (a * b), wp.float32(1.0)) and is_about(kd * a, wp.float32(2.0))
+    return a < 0.0 and b < 0.0 and is_about(ke, -a) and is_about(kd, -b)
+
+
+@wp.func
+def is_unset(shapes: Shapes, options: ContactOptions, shape: int):
+    """Whether nobody gave a shape a stiffness and a damping in force per length.
+
+    They are Newton's defaults, or come from MuJoCo's ``solref``, which is about accelerations, whatever the mass.
+    """
+    if shapes.relaxation_time[shape] >= 0.0:
+        return False
+    ke, kd = shapes.ke[shape], shapes.kd[shape]
+    if ke == options.unset_ke and kd == options.unset_kd:
+        return True
+    return shapes.solref.shape[0] > 0 and is_of_solref(ke, kd, shapes.solref[shape])
 
 
 @wp.func
@@ -226,7 +247,7 @@ def combine_materials(shapes: Shapes, options: ContactOptions, a: int, b: int, d
         out.stiffness = half * total
         out.relaxation_time = out.weight_a * tau_a + (wp.float64(1.0) - out.weight_a) * tau_b
         out.mu = share_a * mu_a + share_b * mu_b
-    if options.rigid_unset == 1 and is_unset(shapes, a) and is_unset(shapes, b):
+    if options.rigid_unset == 1 and is_unset(shapes, options, a) and is_unset(shapes, options, b):
         # As stiff as the step resolves, and critically damped.
         out.stiffness = RIGID
         out.relaxation_time = dt
