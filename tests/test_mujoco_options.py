@@ -1,4 +1,4 @@
-"""Options of MuJoCo's files that change the physics, but not that of SolverSAP: it says so."""
+"""What in MuJoCo's files changes the physics, but not that of SolverSAP: it says so."""
 
 import pytest
 from mjcf import finish
@@ -30,3 +30,12 @@ def test_fluids_and_switches_are_named_together():
         SolverSAP(model)
     assert len(caught) == 1
     assert caught[0].filename == __file__
+
+
+def test_contact_pairs_are_named():
+    """Of two geoms that only a pair lets touch."""
+    ball = '<body><freejoint/><geom name="{}" size=".1" contype="0" conaffinity="2"/></body>'
+    pair = '<contact><pair geom1="a" geom2="b" friction="1 1 0 0 0"/></contact>'
+    model = finish(f"<mujoco><worldbody>{ball.format('a')}{ball.format('b')}</worldbody>{pair}</mujoco>")
+    with pytest.warns(UserWarning, match="1 contact pairs: shapes touch as their collision filters say"):
+        SolverSAP(model)

@@ -1,4 +1,4 @@
-"""MuJoCo's global options that change the physics and that SolverSAP does not read: it says so instead of ignoring them."""
+"""What of a MuJoCo file changes the physics and SolverSAP does not read: it says so instead of ignoring it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ _SWITCHES = {
 
 
 def warn_of_options(model) -> None:
-    """Warn of every option that asks for something else than the solver does."""
+    """Warn of all that asks for something else than the solver does."""
     ignored = [f"{name} = {value:.6g}: no fluid acts on bodies" for name in _FLUIDS if (value := _largest(model, name))]
     ignored += [f"{name} = False: {instead}" for name, instead in _SWITCHES.items() if _is_off(model, name)]
+    if pairs := len(_values(model, "pair_geom1")):
+        ignored.append(f"{pairs} contact pairs: shapes touch as their collision filters say, with their own materials")
     if ignored:
         warnings.warn("SolverSAP does not read these of model.mujoco: " + "; ".join(ignored), stacklevel=3)
 
