@@ -46,9 +46,9 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     solver._move_bodies(frame)
     solver._command_actuators(frame)
     solver._move_freely(frame)
-    solver._prepare_contacts(frame)
-    solver._assemble(frame)
     stats = allocate(Stats, {"*": solver.topology.group_count, "lost_rows": 1, "overflows": 1}, solver.device)
+    solver._fill_pool(frame, stats)
+    solver._assemble(frame)
     solver._solve(stats, solver._settings)  # finds which friction bounds and which rebounds the step came to
     place(solver, state_out)  # the observed velocity, in solver coordinates, is arrived.v0
     solver.launches.groups(restart_from, [solver.motion, solver.problem, solver.arrived.v0])

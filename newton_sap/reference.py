@@ -500,7 +500,7 @@ def _override_material(k, tau, mu, optional, i):
     names = ("stiffness", "damping", "friction")
     stiffness, damping, friction = (0.0 if optional[n] is None else optional[n][i] for n in names)
     k = stiffness if stiffness > 0.0 else k
-    tau = damping / k if damping > 0.0 and k > 0.0 else tau
+    tau = damping / k if damping > 0.0 and 0.0 < k < RIGID else tau
     return k, tau, mu * friction if friction > 0.0 else mu
 
 

@@ -27,7 +27,7 @@ from .boundary.mujoco_options import warn_of_options
 from .boundary.topology import build_topology
 from .boundary.validation import (
     require_positive_mass_matrix,
-    require_prescribed,
+    require_same_structure,
     validate_model,
     validate_threads,
     validate_topology,
@@ -77,7 +77,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     A model that is finalized with ``requires_grad=True`` gets steps with gradients on Warp's tape; see ``docs/gradients.md``.
 
-    Model arrays are read live: values may change between steps, also between replays of a captured graph.
+    Model arrays are read live: values may change between steps, also between replays of a captured graph. Not so what the
+    solver is built on: joint types, which tree joints are enabled, and where equality constraints are anchored.
 
     Args:
         model: The model to simulate.
@@ -259,6 +260,10 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _prepare_contacts(self, frame: Frame) -> None:
         """Fill the contact pool and list its slots by group."""
+        self._fill_pool(frame, self.stats)
+
+    def _fill_pool(self, frame: Frame, stats: Stats) -> None:
+        """Let contacts into the pool, counting in ``stats`` what finds no room."""
         self._contact_dt = frame.dt
         self.pool.group_count.zero_()
         if frame.rows is None:
@@ -268,9 +273,9 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         arrivals.group_count.zero_()
         tables = [self.bodies, self.shapes, self.motion, arrivals]
         source = [frame.rows, self.contact_options, frame.state_in.body_q, frame.state_in.body_qd, frame.dt]
-        self.launches.items(collect_contacts, len(arrivals.next), [self.tree, *tables, self.stats, *source])
+        self.launches.items(collect_contacts, len(arrivals.next), [self.tree, *tables, stats, *source])
         wp.utils.array_scan(arrivals.group_count, arrivals.group_start, inclusive=False)
-        self.launches.groups(fill_contacts, [*tables, self.pool, self.stats, *source])
+        self.launches.groups(fill_contacts, [*tables, self.pool, stats, *source])
 
     def _assemble(self, frame: Frame) -> None:
         """Rows, unknowns, contact Jacobians and regularisation of every group."""
@@ -342,29 +347,41 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             self.stats.overflows.zero_()
             mask = self._no_mask
         self.launches.single(clear_stats, self.topology.group_count, [self.stats, self._group_world, mask])
+        if self.options.strict and not self.device.is_capturing:
+            self._last_report = self.report()
 
     def notify_model_changed(self, flags: newton.ModelFlags | int) -> None:
         """Take note of changed model arrays.
 
-        Values are read live and need no notice; only arrays that were *replaced* by other arrays do.
+        Values are read live and need no notice; only arrays that were *replaced* by other arrays do. Outside a capture, what
+        the solver was built on is looked at again where ``flags`` name it: which joints are enabled, which bodies kinematic.
 
         Raises:
-            NotImplementedError: A body became dynamic that the solver cannot move without being built again.
+            NotImplementedError: A body became dynamic that the solver cannot move without being built again, or a tree
+                joint was disabled.
+            ValueError: A body became kinematic that no joint ties to the world.
         """
         self._read_model()
-        if self.topology.prescribed and int(flags) & int(newton.ModelFlags.BODY_PROPERTIES):
-            require_prescribed(self.model, self.topology)
+        if not self.device.is_capturing:
+            require_same_structure(self.model, self.topology, int(flags))
 
     def get_max_contact_count(self) -> int:
-        """Return how many contacts a ``Contacts`` for this solver needs room for: ``max_contacts``, else Newton's own."""
-        limit = self.options.max_contacts
-        return self.arrivals.next.shape[0] if limit is None else limit
+        """Return how many contacts a ``Contacts`` for this solver needs room for: all that Newton may find.
+
+        ``max_contacts`` is about those that act, which only the solver can tell from the others.
+        """
+        return self.arrivals.next.shape[0]
 
     def update_contacts(self, contacts: newton.Contacts, state: newton.State | None = None) -> None:
         """Write the last step's contact forces to ``contacts.force``; request the ``contact_f`` observable instead."""
         if contacts.force is None:
             raise ValueError(
                 "contacts.force is not allocated; request the contact_f observable of solver.observables()"
+            )
+        rows = 0 if self._contacts_seen is None else self._contacts_seen.rigid_contact_max
+        if len(contacts.force) < rows:
+            raise ValueError(
+                f"contacts.force has {len(contacts.force)} rows, the contacts of the last step {rows}; pass those contacts"
             )
         observe.write_contact_forces(self, self._contact_dt, contacts.force)
 
@@ -431,6 +448,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         return SapState(
             state.joint_q, state.joint_qd, state.body_q, state.body_qd, state.body_f,
             joint_qd_order="public", body_f_order="public",
+            particle_q=state.particle_q, particle_qd=state.particle_qd, particle_f=state.particle_f,
         )  # fmt: skip
 
     def control(self) -> SapControl:
@@ -481,6 +499,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._known_proxies = {}
         self._last_report = None
         self._contact_dt = 1.0
+        self._outgrown = []
         self._allocate_contacts(self._newton_capacity())
 
     def _newton_capacity(self) -> int:
@@ -505,6 +524,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
                 f"the contacts have room for {rows}, the solver for {self.arrivals.next.shape[0]}, and arrays cannot grow "
                 f"while a graph is captured; pass max_contacts={rows} to SolverSAP, or step once before capturing"
             )
+        self._outgrown.append((self.arrivals, self.pool))  # graphs recorded with them may be replayed
         self._allocate_contacts(rows)
 
     def _allocate_contacts(self, rows: int) -> None:

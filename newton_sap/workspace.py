@@ -74,6 +74,8 @@ class Joints:
     limit_kd: wp.array[wp.float32]
     velocity_limit: wp.array[wp.float32]
     effort_limit: wp.array[wp.float32]
+    effort_lower: wp.array[wp.float32]  # what a drive may exert beside motors; empty where it is +-effort_limit
+    effort_upper: wp.array[wp.float32]
     target_mode: wp.array[wp.int32]
     target_ke: wp.array[wp.float32]
     target_kd: wp.array[wp.float32]
@@ -113,8 +115,10 @@ class Shapes:
     mu_torsional: wp.array[wp.float32]
     mu_rolling: wp.array[wp.float32]
     restitution: wp.array[wp.float32]
-    relaxation_time: wp.array[wp.float32]  # sap:relaxation_time [s], negative where kd / ke applies
-    dissipation: wp.array[wp.float32]  # sap:hunt_crossley_dissipation [s/m], negative where the default applies
+    relaxation_time: wp.array[wp.float32]  # sap:relaxation_time [s], negative or empty where kd / ke applies
+    dissipation: wp.array[
+        wp.float32
+    ]  # sap:hunt_crossley_dissipation [s/m], negative or empty where the default applies
     solref: wp.array[wp.vec2f]  # mujoco:solref, empty if not registered
     condim: wp.array[wp.int32]  # mujoco:condim, or empty: 1 without friction
     priority: wp.array[wp.int32]  # mujoco:geom_priority, or empty
@@ -254,12 +258,13 @@ class Tendons:
     damping: wp.array[wp.float32]
     friction: wp.array[wp.float32]
     armature: wp.array[wp.float32]
-    # What actuators give, each (T,): an effort, and ``servo_force - servo_ke length - servo_kd rate`` within +-servo_bound
+    # What actuators give, each (T,): an effort, and ``servo_force - servo_ke length - servo_kd rate`` within bounds
     effort: wp.array[wp.float32]
     servo_force: wp.array[wp.float32]
     servo_ke: wp.array[wp.float32]
     servo_kd: wp.array[wp.float32]
-    servo_bound: wp.array[wp.float32]
+    servo_lower: wp.array[wp.float32]
+    servo_upper: wp.array[wp.float32]
     exerted: wp.array[wp.float64]  # (T,) [N] what they exert in this step, but for a servo that has a row
 
 
@@ -367,7 +372,6 @@ class Stats:
     reason: wp.array[wp.int32]
     residual: wp.array[wp.float64]
     scale: wp.array[wp.float64]
-    cost: wp.array[wp.float64]
     contacts: wp.array[wp.int32]
     penetration: wp.array[wp.float64]
     iterations_max: wp.array[wp.int32]

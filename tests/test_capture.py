@@ -1,5 +1,8 @@
 """Graph capture from the very first call, and the ways of calling step that must give the same bits."""
 
+import gc
+import weakref
+
 import newton
 import numpy as np
 import pytest
@@ -198,3 +201,15 @@ def test_scene_comes_to_rest(name):
     assert np.abs(result["body_qd"]).max() < 0.02
     assert 0.05 < result["joint_q"][2] < 0.45
     assert report.unconverged_steps.sum() == report.non_finite_steps.sum() == np.sum(report.contacts_dropped) == 0
+
+
+def test_graphs_outlive_a_larger_contacts():
+    """What a recorded graph writes to is kept, although later steps use larger arrays."""
+    model = box_drop().finalize()
+    solver, state = SolverSAP(model), model.state()
+    wide = newton.CollisionPipeline(model, rigid_contact_max=5000, publish_capacity=False).contacts()
+    old = [weakref.ref(solver.pool.gamma), weakref.ref(solver.arrivals.next)]
+    solver.step(state, state, None, wide, DT)
+    gc.collect()
+    assert solver.arrivals.next.shape[0] == 5000
+    assert all(array() is not None for array in old)

@@ -138,3 +138,38 @@ def test_a_body_that_must_stay_kinematic_says_so(place):
     model.body_flags.fill_(int(newton.BodyFlags.DYNAMIC))
     with pytest.raises(NotImplementedError, match="platform.*build the solver again"):
         solver.notify_model_changed(newton.ModelFlags.BODY_PROPERTIES)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_table_fixed_to_the_world_ties_no_worlds(tied):
+    """A body that nothing moves is as good as the world's: a NaN in one world stays there."""
+    builder = newton.ModelBuilder()
+    SolverMuJoCo.register_custom_attributes(builder)
+    table = builder.add_link(xform=wp.transform((0.0, 0.0, 0.5), IDENTITY), mass=1.0, inertia=INERTIA)
+    builder.add_shape_box(table, hx=9.0, hy=9.0, hz=0.1)
+    at_table = wp.transform((0.0, 0.0, 0.5), IDENTITY)
+    builder.add_articulation([builder.add_joint_fixed(-1, table, parent_xform=at_table)])
+    for _ in range(3):
+        builder.begin_world()
+        box = builder.add_body(xform=wp.transform((0.0, 0.0, 0.7), IDENTITY))
+        builder.add_shape_box(box, hx=0.1, hy=0.1, hz=0.1)
+        if tied:
+            mujoco.add_equality_connect(builder, table, box, anchor=(0.0, 0.0, 0.2))
+        builder.end_world()
+    model = builder.finalize()
+    solver, state, pipeline = SolverSAP(model), model.state(), newton.CollisionPipeline(model)
+    joint_qd = np.zeros((3, 6), np.float32)
+    joint_qd[:, 0] = 1.0
+    joint_qd[1, 0] = np.nan
+    state.joint_qd.assign(joint_qd.ravel())
+    contacts = pipeline.contacts()
+    for _ in range(20):
+        pipeline.collide(state, contacts)
+        solver.step(state, state, None, contacts, 0.005)
+    speed = state.joint_qd.numpy().reshape(3, 6)[:, 0]
+    assert speed[0] == speed[2] == pytest.approx(0.0 if tied else 1.0 - 20 * 0.005 * 9.81, abs=0.02)
+    assert np.isnan(speed[1])
+    report = solver.report()
+    assert dict(zip(report.world.tolist(), (report.non_finite_steps > 0).tolist(), strict=True)) == {
+        -1: False, 0: False, 1: True, 2: False,
+    }  # fmt: skip

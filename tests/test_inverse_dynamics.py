@@ -64,3 +64,12 @@ def test_it_leaves_the_solver_as_it_was():
     np.testing.assert_array_equal(after.joint_qd.numpy(), kept)
     solver.step(before, out, None, contacts, scene.dt)
     np.testing.assert_array_equal(out.joint_qd.numpy(), kept)
+
+
+def test_it_counts_no_contacts_that_find_no_room():
+    """Nor does it forget those that a step counted."""
+    scene = quadruped()
+    solver, contacts, before, after = stepped(scene.model, scene.dt, 300, max_contacts=2)
+    dropped = solver.report().contacts_dropped.tolist()
+    solver.inverse_dynamics(before, after, None, contacts, scene.dt)
+    assert solver.report().contacts_dropped.tolist() == dropped != [0]

@@ -541,3 +541,15 @@ def test_forces_of_joints_need_no_contacts():
     assert observables.joint_drive_f.numpy()[0] > 1.0
     with pytest.raises(ValueError, match="contact-indexed"):
         rig.solver.observables({Kind.CONTACT_GAP})
+
+
+def test_forces_of_the_last_step_need_its_rows():
+    """A shorter array would be written past its end."""
+    model = test_capture.box_drop().finalize()
+    solver, pipeline, state = SolverSAP(model), newton.CollisionPipeline(model), model.state()
+    contacts = pipeline.contacts()
+    pipeline.collide(state, contacts)
+    solver.step(state, state, None, contacts, DT)
+    short = newton.Contacts(4, 0, requested_attributes={"force"}, device=model.device)
+    with pytest.raises(ValueError, match="contacts.force has 4 rows, the contacts of the last step"):
+        solver.update_contacts(short)

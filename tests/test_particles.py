@@ -93,3 +93,12 @@ def test_connected_particles_are_refused():
         connect(builder)
         with pytest.raises(NotImplementedError, match="free flight.*SolverVBD"):
             SolverSAP(builder.finalize())
+
+
+def test_a_state_of_the_solver_has_particles():
+    """``solver.state()`` serves like the model's own."""
+    model = scene().finalize()
+    theirs = run(model, 10)
+    ours = run(model, 10, SolverSAP(model).state())
+    np.testing.assert_array_equal(ours.particle_q.numpy(), theirs.particle_q.numpy())
+    np.testing.assert_array_equal(ours.body_q.numpy(), theirs.body_q.numpy())

@@ -9,6 +9,9 @@ import warp as wp
 from rig import G, Rig, link, material, put, weightless
 from scipy.spatial.transform import Rotation
 
+from newton_sap import SolverSAP
+from newton_sap.workspace import Bodies, Joints, Shapes
+
 Flags = newton.ModelFlags
 Mode = newton.JointTargetMode
 DT = 0.005
@@ -452,3 +455,42 @@ def test_observables_of_bodies_without_joints_are_zero():
     rig.solver.step(rig.state, rig.next, None, None, DT, observables=observables)
     np.testing.assert_array_equal(observables.body_parent_f.numpy()[1], 0.0)
     np.testing.assert_array_equal(observables.body_qdd.numpy()[1], 0.0)
+
+
+def test_a_notice_makes_no_arrays():
+    """Graphs recorded before it read the same ones; and it may be part of a graph."""
+    model = falling_ball().finalize()
+    solver, state = SolverSAP(model), model.state()
+
+    def places():
+        bundles = ((Joints, solver.joints), (Bodies, solver.bodies), (Shapes, solver.shapes))
+        return [getattr(bundle, name).ptr for kind, bundle in bundles for name in kind.vars]
+
+    before = places()
+    with wp.ScopedCapture(device=model.device) as capture:
+        solver.notify_model_changed(Flags.BODY_INERTIAL_PROPERTIES)
+        solver.step(state, state, None, None, DT)
+    assert places() == before
+    wp.capture_launch(capture.graph)
+    assert state.joint_qd.numpy()[2] == pytest.approx(-G * DT)
+
+
+def test_a_tree_joint_cannot_be_switched_off_later():
+    """It would go on acting."""
+    model = hinge().finalize()
+    solver = SolverSAP(model)
+    model.joint_enabled.fill_(False)
+    with pytest.raises(NotImplementedError, match="joint 0 .'hinge'. is no longer enabled"):
+        solver.notify_model_changed(Flags.JOINT_PROPERTIES)
+
+
+def test_only_roots_become_kinematic_later():
+    """A flag on another body would do nothing."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    rod, tip = (link(builder, 1.0, 0.05, label=label) for label in ("rod", "tip"))
+    builder.add_articulation([builder.add_joint_revolute(a, b, axis=newton.Axis.Y) for a, b in ((-1, rod), (rod, tip))])
+    model = builder.finalize()
+    solver = SolverSAP(model)
+    model.body_flags.assign([0, int(newton.BodyFlags.KINEMATIC)])
+    with pytest.raises(ValueError, match="body 1 .'tip'. is KINEMATIC but hangs on"):
+        solver.notify_model_changed(Flags.BODY_PROPERTIES)

@@ -70,3 +70,15 @@ def test_dropped_contacts_raise():
     model = falling_balls()
     with pytest.raises(RuntimeError, match="found no room.*max_contacts"):
         run(SolverSAP(model, strict=True, max_contacts=1), model.state(), 20)
+
+
+def test_a_reset_forgives():
+    """After a reset a healthy step passes, and the next one that goes wrong raises again."""
+    model = falling_balls()
+    solver, state = SolverSAP(model, strict=True, max_contacts=1), model.state()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="found no room"):
+            run(solver, state, 20)
+        solver.reset(state)
+        solver.step(state, state, None, None, 0.01)
+        state.assign(model.state())

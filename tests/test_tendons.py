@@ -70,6 +70,8 @@ def step(model, q=None, qd=None, ctrl=None, force=None, steps=1, dt=DT, **option
         ("", '<velocity tendon="rope" kv="8" ctrlrange="-0.2 0.2"/>'),
         ('actuatorfrcrange="-2 2"', '<general tendon="rope" biastype="affine" gainprm="60" biasprm="1 -60 -3" gear="1.5"/>'),
         ('actuatorfrcrange="-1 0.4"', '<motor tendon="rope" gear="4"/><motor tendon="rope" gear="2"/>'),
+        ('actuatorfrcrange="0 3"', '<general tendon="rope" biastype="affine" gainprm="60" biasprm="1 -60 -3" gear="-1.5"/>'),
+        ('actuatorfrcrange="-2 1"', '<motor tendon="rope" gear="2"/>' '<position tendon="rope" kp="20" kv="3" gear="2"/>'),
     ],
 )  # fmt: skip
 def test_moves_like_mujoco(tendon, actuator):
@@ -356,3 +358,21 @@ def test_parameters_that_make_no_sense_are_refused(name, value):
     getattr(model.mujoco, f"tendon_{name}").fill_(value)
     with pytest.raises(ValueError, match=f"tendon_{name}.* finite"):
         SolverSAP(model)
+
+
+def test_a_motor_may_lose_its_gear_while_it_runs():
+    """It then exerts nothing."""
+    model = sliders(BOTH.format(""), '<motor tendon="rope" gear="2"/>')
+    solver, control = SolverSAP(model), model.control()
+    control.mujoco.ctrl.fill_(1.0)
+    speeds = []
+    for gear in (2.0, 0.0):
+        model.mujoco.actuator_gear.fill_(0.0)
+        table = model.mujoco.actuator_gear.numpy()
+        table[:, 0] = gear
+        model.mujoco.actuator_gear.assign(table)
+        state = placed(model)
+        solver.step(state, state, control, None, DT)
+        speeds.append(state.joint_qd.numpy())
+    np.testing.assert_allclose(speeds, [DT * 2.0 * COEF / MASSES, [0.0, 0.0]], rtol=1e-5)
+    assert solver.report().healthy

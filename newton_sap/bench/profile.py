@@ -12,7 +12,7 @@ from .run import WarpRun
 from .scenes import RENEWAL
 
 STAGES = (
-    "_command_actuators", "_move_bodies", "_move_freely", "_prepare_contacts", "_assemble", "_minimize", "_integrate",
+    "_move_bodies", "_command_actuators", "_move_freely", "_prepare_contacts", "_assemble", "_minimize", "_integrate",
     "_publish",
 )  # fmt: skip
 """Methods of SolverSAP that make up ``step``, in order."""

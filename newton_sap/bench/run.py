@@ -152,7 +152,7 @@ class WarpRun:
         self.start[0].assign(self.state)
 
     def rewind(self) -> None:
-        """Go back to the marked state; the solver's own history is cleared where it keeps any."""
+        """Go back to the marked state; what a solver remembers beside it, such as a warm start, stays."""
         state, self.clock = self.start
         self.state.assign(state)
         self.other.assign(state)

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from .actuator_rows import BIASED, CONTROL_BOUNDED, FORCE_BOUNDED
+from .actuator_rows import BIASED, CONTROL_BOUNDED, FORCE_BOUNDED, UNBOUNDED
 
 wp.set_module_options({"enable_backward": False})
 
@@ -33,7 +33,7 @@ class ActuatorTable:
     tendon_bounded: wp.array[wp.int32]  # (T,) 1 where tendon_range counts
     tendon_range: wp.array[wp.vec2]  # (T,) what all actuators of a tendon may exert before their gears [N]
     # Of length zero where all are motors:
-    drive_bound: wp.array[wp.float32]  # (D,) what force ranges leave to the model's drive [N or N m]
+    drive_range: wp.array[wp.vec2]  # (D,) what force ranges leave to the model's drive [N or N m]
     coord: wp.array[wp.int32]  # (D,) -1 where the coordinate is a quaternion
     of_quaternion: wp.array[wp.int32]  # (coordinates,) 1 for a quaternion's
     # As in MuJoCo's table, read live:
@@ -56,7 +56,9 @@ class Commands:
     target_mode: wp.array[wp.int32]
     target_ke: wp.array[wp.float32]
     target_kd: wp.array[wp.float32]
-    effort_limit: wp.array[wp.float32]
+    effort_limit: wp.array[wp.float32]  # of what is given
+    effort_lower: wp.array[wp.float32]  # of what comes out
+    effort_upper: wp.array[wp.float32]
 
 
 @wp.struct
@@ -123,15 +125,22 @@ def is_motor(servo: Servo):
 
 
 @wp.func
-def motor_force(table: ActuatorTable, a: int, servo: Servo):
-    """What a motor exerts, within its force range."""
-    bounds = table.gear[a][0] * table.force_range[a]
-    return within(servo.force, has(table, a, FORCE_BOUNDED), wp.min(bounds), wp.max(bounds))
+def motor_pull(table: ActuatorTable, ctrl: wp.array[wp.float32], a: int):
+    """What a motor exerts within its force range, before its gear."""
+    bounds = table.force_range[a]
+    return within(constant_force(table, ctrl, a), has(table, a, FORCE_BOUNDED), bounds[0], bounds[1])
 
 
 @wp.func
-def servo_bound(table: ActuatorTable, a: int, otherwise: wp.float32):
-    """The most that a servo exerts, and no more than something else."""
+def geared(table: ActuatorTable, a: int, lower: wp.float32, upper: wp.float32):
+    """A range of forces after an actuator's gear, which may turn it round."""
+    bounds = table.gear[a][0] * wp.vec2(lower, upper)
+    return wp.vec2(wp.min(bounds), wp.max(bounds))
+
+
+@wp.func
+def servo_range(table: ActuatorTable, a: int):
+    """Between what a servo exerts, after its gear."""
     if has(table, a, FORCE_BOUNDED):
-        return wp.min(otherwise, wp.abs(table.gear[a][0]) * table.force_range[a][1])
-    return otherwise
+        return geared(table, a, table.force_range[a][0], table.force_range[a][1])
+    return wp.vec2(-wp.float32(UNBOUNDED), wp.float32(UNBOUNDED))

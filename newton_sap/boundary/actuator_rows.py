@@ -22,7 +22,6 @@ _TENDON = int(_Mujoco.TrnType.TENDON)
 _SITE = int(_Mujoco.TrnType.SITE)
 _AFFINE = 1
 """MuJoCo's type of a bias that is linear in coordinate and velocity; 0 is no bias, a constant gain, no dynamics."""
-_LOPSIDED = "is a servo with another force upwards than downwards (forcerange)"
 
 UNBOUNDED = wp.constant(1.0e30)
 
@@ -40,14 +39,14 @@ class ActuatorRows:
     count: int
     """Rows of MuJoCo's table, and entries of ``ctrl``."""
     changes_drives: bool
-    """Whether there is a servo or a bounded drive, and not only motors."""
+    """Whether there is a servo, a bounded drive or a motor beside a drive, and not only motors."""
     axis_start: np.ndarray
     row: np.ndarray
     traits: np.ndarray
     tendon_bounded: np.ndarray
     site: list[int]
     joint: list[int]
-    drive_bound: np.ndarray
+    drive_range: np.ndarray
     coord: np.ndarray
     of_quaternion: np.ndarray
 
@@ -69,20 +68,21 @@ def read_actuators(model) -> ActuatorRows | None:
     rows = _Rows(model, table)
     rows.require_simulated()
     rows.require_one_servo_per_axis()
-    drive_bound = rows.drive_bounds()
-    if not rows.direct and (drive_bound == UNBOUNDED).all():
+    drive_range = rows.drive_ranges()
+    bounded = bool((np.abs(drive_range) < UNBOUNDED).any())
+    if not rows.direct and not bounded:
         return None
     entries = sorted((axis, a) for a in rows.direct for axis in rows.axes_of(a))
     return ActuatorRows(
         count=len(rows.axis),
-        changes_drives=bool(rows.is_servo()[rows.direct].any() or (drive_bound < UNBOUNDED).any()),
+        changes_drives=bounded or bool(rows.is_servo()[rows.direct].any()) or rows.has_motor_beside_drive(),
         axis_start=np.searchsorted([axis for axis, _ in entries], np.arange(rows.axis_count + 1)),
         row=np.array([a for _, a in entries], dtype=np.int32),
         traits=rows.traits(),
         tendon_bounded=rows.tendon_bounded(),
         site=rows.site if rows.pushes_bodies else [],
         joint=rows.joint if rows.pushes_bodies else [],
-        drive_bound=drive_bound,
+        drive_range=drive_range,
         coord=rows.coord,
         of_quaternion=~np.isin(np.arange(model.joint_coord_count), rows.coord),
     )
@@ -155,7 +155,7 @@ class _Rows:
         hangs = on_joint & (self._parent[self.joint] >= 0) & (self._joint_type[self.joint] == newton.JointType.FREE)
         own = self["damping"] != 0.0
         own |= (self["dampingpoly"] != 0.0).any(axis=1) | (self["armature"] != 0.0)
-        lopsided, ratio = self.is_servo() & self._lopsided(), self._gives_ratio()
+        ratio = self._gives_ratio()
         reasons = {
             "acts neither on a joint or site nor on a tendon of joints or sites": [axis < 0 for axis in self.axis],
             "is measured against another site (refsite)": on_site & (self["trnid"][:, 1] >= 0),
@@ -169,7 +169,6 @@ class _Rows:
             "has a bias that is no line (biastype)": ~np.isin(self["biastype"], (0, _AFFINE)),
             "pushes away from its goal (biasprm)": self._biased() & (bias > 0.0).any(axis=1) & ~ratio,
             "gives a ratio of damping off an axis of a joint": ratio & ~np.array([*map(self._has_axis, self.axis)]),
-            _LOPSIDED: lopsided,
         }
         self._refuse_any([a for a in (*self.direct, *self._of_model) if own[a]], "has damping or armature of its own")
         for reason, holds in reasons.items():
@@ -177,8 +176,7 @@ class _Rows:
 
     def require_one_servo_per_axis(self) -> None:
         """Refuse a second servo, or one beside a drive of the model: each axis has room for one."""
-        servo, driven = self.is_servo(), np.zeros(self.axis_count, dtype=bool)
-        driven[: len(self.coord)] = np.isin(self._model.joint_target_mode.numpy(), DRIVING)
+        servo, driven = self.is_servo(), self._driven()
         for a in self.direct:
             axis = self.axis[a]
             if servo[a] and driven[axis]:
@@ -186,6 +184,10 @@ class _Rows:
                     [a], f"is a servo on {self._axis_name(axis)}, which another servo or drive moves already"
                 )
             driven[axis] |= servo[a]
+
+    def has_motor_beside_drive(self) -> bool:
+        """Whether a joint's limit binds a motor together with one of the model's drives."""
+        return bool(self._driven()[[self.axis[a] for a in self.direct]].any())
 
     def tendon_bounded(self) -> np.ndarray:
         """(T,) whether what all actuators of a tendon may exert is bounded."""
@@ -195,16 +197,15 @@ class _Rows:
         bounds = table.tendon_actuator_force_range.numpy()
         return range_counts(table.tendon_actuator_force_limited.numpy(), bounds[:, 0] < bounds[:, 1])
 
-    def drive_bounds(self) -> np.ndarray:
-        """(D,) what the force ranges of position and velocity actuators leave to the model's drives [N or N m]."""
-        bounds = np.full(self._model.joint_dof_count, UNBOUNDED)
-        bounded, lopsided = self.bounded("force"), self._lopsided()
-        bounding = [a for a in self._of_model if bounded[a] and 0 <= self.axis[a] < len(bounds)]
-        self._refuse_any([a for a in bounding if lopsided[a]], _LOPSIDED)
-        for a in bounding:
-            where = self._dofs_of(self.axis[a])
-            bounds[where] = np.minimum(bounds[where], self["forcerange"][a][1])
-        return bounds
+    def drive_ranges(self) -> np.ndarray:
+        """(D, 2) what the force ranges of position and velocity actuators leave to the model's drives [N or N m]."""
+        ranges = np.tile([-UNBOUNDED, UNBOUNDED], (self._model.joint_dof_count, 1))
+        for a in np.intersect1d(self._of_model, np.flatnonzero(self.bounded("force"))).astype(int):
+            if 0 <= self.axis[a] < len(ranges):
+                lower, upper = self["forcerange"][a]
+                for dof in self._dofs_of(self.axis[a]):
+                    ranges[dof] = max(ranges[dof, 0], lower), min(ranges[dof, 1], upper)
+        return ranges
 
     def damping_ratios(self) -> list[tuple[int, list[int], bool]]:
         """What :func:`read_damping_ratios` returns."""
@@ -223,6 +224,12 @@ class _Rows:
             return [axis]
         return list(range(*self._qd_start[self._joint[axis] :][:2]))
 
+    def _driven(self) -> np.ndarray:
+        """Whether the model has a drive on each axis."""
+        driven = np.zeros(self.axis_count, dtype=bool)
+        driven[: len(self.coord)] = np.isin(self._model.joint_target_mode.numpy(), DRIVING)
+        return driven
+
     def _has_axis(self, axis: int) -> bool:
         return 0 <= axis < len(self.coord) and self.coord[axis] >= 0
 
@@ -233,9 +240,6 @@ class _Rows:
 
     def _biased(self) -> np.ndarray:
         return self["biastype"] == _AFFINE
-
-    def _lopsided(self) -> np.ndarray:
-        return self.bounded("force") & (self["forcerange"][:, 0] != -self["forcerange"][:, 1])
 
     def _of_quaternion(self, axis: int) -> bool:
         return 0 <= axis < len(self.coord) and self.coord[axis] < 0

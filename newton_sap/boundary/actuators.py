@@ -15,17 +15,18 @@ from dataclasses import dataclass
 import newton
 import warp as wp
 
-from ..constraints.drives import POSITION, VELOCITY
+from ..constraints.drives import POSITION, POSITION_VELOCITY, VELOCITY
 from ..workspace import Joints, Tendons, allocate
 from .actuator_laws import (
     Actuation,
     ActuatorTable,
     Commands,
     Servo,
+    geared,
     is_motor,
-    motor_force,
+    motor_pull,
     read_servo,
-    servo_bound,
+    servo_range,
     within,
 )
 from .actuator_pushes import push_body
@@ -38,19 +39,20 @@ from .validation import require_arrays
 
 wp.set_module_options({"enable_backward": False})
 
-_DRIVES = ("target_mode", "target_ke", "target_kd", "effort_limit")
+_DRIVES = ("target_mode", "target_ke", "target_kd")
+_BOUNDS = ("effort_lower", "effort_upper")
 
 
 @wp.struct
 class AxisDrive:
-    """The drive of one dof; the coordinate's target where it has one."""
+    """The drive of one dof; the coordinate's target where it has one, and the bounds of its own."""
 
     q: wp.float32
     qd: wp.float32
     mode: int
     ke: wp.float32
     kd: wp.float32
-    limit: wp.float32
+    bounds: wp.vec2
 
 
 @wp.func
@@ -61,7 +63,7 @@ def servo_drive(table: ActuatorTable, dof: int, a: int, servo: Servo, drive: Axi
     out.qd = drive.qd
     out.ke = servo.ke
     out.kd = servo.kd
-    out.limit = servo_bound(table, a, drive.limit)
+    out.bounds = servo_range(table, a)
     if servo.ke == 0.0:
         out.mode = VELOCITY
         out.qd = servo.force / servo.kd
@@ -76,7 +78,7 @@ def servo_drive(table: ActuatorTable, dof: int, a: int, servo: Servo, drive: Axi
 
 @wp.func
 def given_drive(table: ActuatorTable, given: Commands, dof: int):
-    """The drive as the caller and the model give it, within what force ranges leave to it."""
+    """The drive as the caller and the model give it, bounded by the force ranges of its own actuators."""
     drive = AxisDrive()
     if table.coord[dof] >= 0:
         drive.q = given.target_q[table.coord[dof]]
@@ -84,20 +86,21 @@ def given_drive(table: ActuatorTable, given: Commands, dof: int):
     drive.mode = given.target_mode[dof]
     drive.ke = given.target_ke[dof]
     drive.kd = given.target_kd[dof]
-    drive.limit = wp.min(given.effort_limit[dof], table.drive_bound[dof])
+    drive.bounds = table.drive_range[dof]
     return drive
 
 
 @wp.func
-def write_drive(table: ActuatorTable, out: Commands, dof: int, drive: AxisDrive):
-    """Let the step see a drive."""
+def write_drive(table: ActuatorTable, out: Commands, dof: int, drive: AxisDrive, lower: wp.float32, upper: wp.float32):
+    """Let the step see a drive, between bounds that the joint sets."""
     if table.coord[dof] >= 0:
         out.target_q[table.coord[dof]] = drive.q
     out.target_qd[dof] = drive.qd
     out.target_mode[dof] = drive.mode
     out.target_ke[dof] = drive.ke
     out.target_kd[dof] = drive.kd
-    out.effort_limit[dof] = drive.limit
+    out.effort_lower[dof] = within(drive.bounds[0], True, lower, upper)
+    out.effort_upper[dof] = within(drive.bounds[1], True, lower, upper)
 
 
 @wp.func
@@ -108,15 +111,8 @@ def sum_motors(table: ActuatorTable, ctrl: wp.array[wp.float32], dof: int):
         a = table.row[k]
         servo = read_servo(table, ctrl, a)
         if is_motor(servo):
-            motors += motor_force(table, a, servo)
+            motors += table.gear[a][0] * motor_pull(table, ctrl, a)
     return motors
-
-
-@wp.func
-def motor_effort(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], dof: int):
-    """What the motors of one dof exert together, within the joint's limit."""
-    limit = given.effort_limit[dof]
-    return within(sum_motors(table, ctrl, dof), True, -limit, limit)
 
 
 @wp.func
@@ -132,14 +128,32 @@ def find_drive(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32]
 
 
 @wp.func
+def exerts(drive: AxisDrive):
+    """Whether a drive has a gain."""
+    sees = drive.mode == POSITION or drive.mode == POSITION_VELOCITY
+    return (sees and drive.ke > 0.0) or ((sees or drive.mode == VELOCITY) and drive.kd > 0.0)
+
+
+@wp.func
+def motor_effort(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], dof: int):
+    """What the motors of one dof exert together; the joint's limit binds them here unless a drive beside them keeps it."""
+    limit = given.effort_limit[dof]
+    if table.changes_drives == 1:
+        if exerts(find_drive(table, given, ctrl, dof)):
+            limit = wp.float32(UNBOUNDED)
+    return within(sum_motors(table, ctrl, dof), True, -limit, limit)
+
+
+@wp.func
 def command(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], out: Commands, dof: int):
     """What the caller commands one dof, and its direct actuators.
 
     Loops are functions of their own here: going back, a function does not know what its own loops have found.
     """
-    if table.changes_drives == 1:
-        write_drive(table, out, dof, find_drive(table, given, ctrl, dof))
     force = motor_effort(table, given, ctrl, dof)
+    if table.changes_drives == 1:
+        limit = given.effort_limit[dof]  # of drive and motors together
+        write_drive(table, out, dof, find_drive(table, given, ctrl, dof), -limit - force, limit - force)
     if given.joint_f.shape[0] > 0:
         force += given.joint_f[dof]
     out.joint_f[dof] = force
@@ -149,31 +163,33 @@ def command(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], o
 def command_tendon(table: ActuatorTable, ctrl: wp.array[wp.float32], tendons: Tendons, axis: int, t: int):
     """The direct actuators of one tendon."""
     effort = wp.float32(0.0)
-    force = wp.float32(0.0)  # without gears, as MuJoCo bounds it
+    pull = wp.float32(0.0)  # without gears, as MuJoCo bounds it
     bounded = table.tendon_bounded[t] == 1
     bounds = table.tendon_range[t]
     servo = Servo()
-    bound = wp.float32(UNBOUNDED)
+    mover = int(-1)
     for k in range(table.axis_start[axis], table.axis_start[axis + 1]):
         a = table.row[k]
         one = read_servo(table, ctrl, a)
         if is_motor(one):
-            exerted = motor_force(table, a, one)
-            effort += exerted
-            force += exerted / table.gear[a][0]
+            effort += table.gear[a][0] * motor_pull(table, ctrl, a)
+            pull += motor_pull(table, ctrl, a)
         else:
             servo = one
-            bound = servo_bound(table, a, bound)
-            if bounded:
-                bound = wp.min(bound, wp.abs(table.gear[a][0]) * bounds[1])
-    allowed = within(force, bounded, bounds[0], bounds[1])
-    if force != 0.0 and allowed != force:
-        effort *= allowed / force
+            mover = a
+    if mover >= 0:
+        own = servo_range(table, mover)
+        left = geared(table, mover, bounds[0] - pull, bounds[1] - pull)
+        tendons.servo_lower[t] = within(own[0], bounded, left[0], left[1])
+        tendons.servo_upper[t] = within(own[1], bounded, left[0], left[1])
+    else:
+        allowed = within(pull, bounded, bounds[0], bounds[1])
+        if pull != 0.0 and allowed != pull:
+            effort *= allowed / pull
     tendons.effort[t] = effort
     tendons.servo_force[t] = servo.force
     tendons.servo_ke[t] = servo.ke
     tendons.servo_kd[t] = servo.kd
-    tendons.servo_bound[t] = bound
 
 
 @wp.kernel
@@ -226,7 +242,7 @@ class Actuators:
         if rows.changes_drives:
             table.coord = wp.array(rows.coord, dtype=wp.int32, device=device)
             table.of_quaternion = wp.array(rows.of_quaternion, dtype=wp.int32, device=device)
-            table.drive_bound = wp.array(rows.drive_bound, dtype=wp.float32, device=device)
+            table.drive_range = wp.array(rows.drive_range, dtype=wp.vec2, device=device)
             sizes = {"*": model.joint_dof_count, "target_q": model.joint_coord_count}
         sizes["body_f"] = model.body_count if rows.pushes_bodies else 0
         self._sizes = sizes
@@ -245,9 +261,9 @@ class Actuators:
             for name in ("joint_type", "joint_parent", "joint_child", "joint_X_p", "joint_X_c"):
                 setattr(table, name, getattr(model, name))
         table.ref = reference_coordinates(model)
-        self._given = {name: getattr(joints, name) for name in _DRIVES}
+        self._given = {name: getattr(joints, name) for name in (*_DRIVES, "effort_limit")}
         if self._rows.changes_drives:
-            for name in _DRIVES:
+            for name in (*_DRIVES, *_BOUNDS):
                 setattr(joints, name, getattr(self._out, name))
 
     def commanded(self, model, control, body_f) -> Commanded:
@@ -287,7 +303,7 @@ class Actuators:
         out = allocate(Commands, self._sizes, commanded.ctrl.device, requires_grad=True)
         own = Joints()
         for name in Joints.vars:
-            changed = self._rows.changes_drives and name in _DRIVES
+            changed = self._rows.changes_drives and name in (*_DRIVES, *_BOUNDS)
             setattr(own, name, getattr(out if changed else joints, name))
         return self._commanded(commanded.given, commanded.ctrl, out), own
 

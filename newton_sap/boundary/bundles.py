@@ -39,7 +39,7 @@ def _fill(struct_type, source, prefix: str, **renamed):
 
 def joints(model) -> Joints:
     """The model's joint arrays."""
-    return _fill(Joints, model, "joint_")
+    return _fill(Joints, model, "joint_", effort_lower=None, effort_upper=None)
 
 
 def bodies(model) -> Bodies:
@@ -58,16 +58,14 @@ def state_arrays(state, body_q=None, body_qd=None) -> StateArrays:
 
 
 def shapes(model) -> Shapes:
-    """The model's shape materials; without the custom attributes the defaults apply."""
-    custom = {}
-    for field, attribute in {"relaxation_time": "relaxation_time", "dissipation": "hunt_crossley_dissipation"}.items():
-        array = getattr(getattr(model, "sap", None), attribute, None)
-        if array is None:
-            array = wp.full(model.shape_count, -1.0, dtype=wp.float32, device=model.device)
-        custom[field] = array
-    for field, attribute in {"solref": "solref", "condim": "condim", "priority": "geom_priority"}.items():
-        custom[field] = getattr(getattr(model, "mujoco", None), attribute, None)
-    return _fill(Shapes, model, "shape_material_", body=model.shape_body, **custom)
+    """The model's shape materials; where custom attributes are not registered, arrays stay empty and the defaults apply."""
+    own, of_file = getattr(model, "sap", None), getattr(model, "mujoco", None)
+    return _fill(
+        Shapes, model, "shape_material_", body=model.shape_body,
+        relaxation_time=getattr(own, "relaxation_time", None), dissipation=getattr(own, "hunt_crossley_dissipation", None),
+        solref=getattr(of_file, "solref", None), condim=getattr(of_file, "condim", None),
+        priority=getattr(of_file, "geom_priority", None),
+    )  # fmt: skip
 
 
 def contact_rows(contacts) -> ContactRows:

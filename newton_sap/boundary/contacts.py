@@ -140,9 +140,17 @@ def make_side(
 
 
 @wp.func
+def own_value(values: wp.array[wp.float32], shape: int):
+    """What a shape has of its own, negative where that is nothing."""
+    if values.shape[0] == 0:
+        return wp.float64(-1.0)
+    return wp.float64(values[shape])
+
+
+@wp.func
 def shape_relaxation_time(shapes: Shapes, shape: int):
     """``sap:relaxation_time`` where set, else kd / ke [s]."""
-    tau = wp.float64(shapes.relaxation_time[shape])
+    tau = own_value(shapes.relaxation_time, shape)
     if tau < wp.float64(0.0):
         tau = wp.float64(0.0)
         ke = wp.float64(shapes.ke[shape])
@@ -154,7 +162,7 @@ def shape_relaxation_time(shapes: Shapes, shape: int):
 @wp.func
 def shape_dissipation(shapes: Shapes, options: ContactOptions, shape: int):
     """``sap:hunt_crossley_dissipation`` where set, else the option's default [s/m]."""
-    d = wp.float64(shapes.dissipation[shape])
+    d = own_value(shapes.dissipation, shape)
     if d < wp.float64(0.0):
         d = options.default_dissipation
     return d
@@ -181,7 +189,7 @@ def is_unset(shapes: Shapes, options: ContactOptions, shape: int):
 
     They are Newton's defaults, or come from MuJoCo's ``solref``, which is about accelerations, whatever the mass.
     """
-    if shapes.relaxation_time[shape] >= 0.0:
+    if own_value(shapes.relaxation_time, shape) >= wp.float64(0.0):
         return False
     ke, kd = shapes.ke[shape], shapes.kd[shape]
     if ke == options.unset_ke and kd == options.unset_kd:
@@ -267,7 +275,7 @@ def override_material(rows: ContactRows, i: int, pair: Material):
     """Per-contact stiffness and damping replace the pair's, per-contact friction multiplies it, where given."""
     if is_given(rows.stiffness, i):
         pair.stiffness = wp.float64(rows.stiffness[i])
-    if is_given(rows.damping, i) and pair.stiffness > wp.float64(0.0):
+    if is_given(rows.damping, i) and pair.stiffness > wp.float64(0.0) and pair.stiffness != RIGID:
         pair.relaxation_time = wp.float64(rows.damping[i]) / pair.stiffness
     if is_given(rows.friction, i):
         pair.mu = pair.mu * wp.float64(rows.friction[i])

@@ -13,7 +13,6 @@ Components of a free joint's velocity are in its parent-anchor axes, those of it
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import warp as wp
 
@@ -37,17 +36,19 @@ class SapState:
     body_f: wp.array | None = None
     joint_qd_order: str = "sap"
     body_f_order: str = "sap"
-    particle_q: ClassVar[None] = None
-    """No particles; a collision pipeline asks."""
+    particle_q: wp.array | None = None
+    particle_qd: wp.array | None = None
+    particle_f: wp.array | None = None
 
     def __post_init__(self):
         _require_order("joint_qd_order", self.joint_qd_order)
         _require_order("body_f_order", self.body_f_order)
 
     def clear_forces(self) -> None:
-        """Zero the external body wrenches."""
-        if self.body_f is not None:
-            self.body_f.zero_()
+        """Zero what acts on bodies and particles from outside."""
+        for array in (self.body_f, self.particle_f):
+            if array is not None:
+                array.zero_()
 
 
 @dataclass

@@ -154,10 +154,11 @@ def _pool(entries, stride: int, device) -> CouplerPool:
 
 
 def _group_of_bodies(topology, *bodies) -> int | None:
-    """The solve group that the links among some bodies belong to; None where all are world or loose."""
-    links = [int(topology.arrays["body_link"][b]) for b in bodies if b >= 0]
-    groups = {int(topology.arrays["tree_group"][topology.arrays["link_tree"][link]]) for link in links if link >= 0}
-    return groups.pop() if len(groups) == 1 else None
+    """The solve group of those among some bodies that dofs move; None where none is."""
+    arrays = topology.arrays
+    links = [int(arrays["body_link"][b]) for b in bodies if b >= 0]
+    moved = [link for link in links if link >= 0 and arrays["path_start"][link] < arrays["path_start"][link + 1]]
+    return int(arrays["tree_group"][arrays["link_tree"][moved[0]]]) if moved else None
 
 
 def _require_links(model, topology, what: str, *bodies) -> None:

@@ -45,8 +45,8 @@ def resolve_damping_ratios(model, topology, motion: Motion, ratios: list[tuple[i
         NotImplementedError: A joint that closes a loop, by name.
     """
     inertia = inertias_at_dofs(topology, motion, model.joint_dof_count)
-    bias, gear = model.mujoco.actuator_biasprm.numpy(), model.mujoco.actuator_gear.numpy()
-    ke, kd, mode = (getattr(model, f"joint_target_{name}").numpy() for name in ("ke", "kd", "mode"))
+    bias, gear = model.mujoco.actuator_biasprm.numpy().copy(), model.mujoco.actuator_gear.numpy()
+    ke, kd, mode = (getattr(model, f"joint_target_{name}").numpy().copy() for name in ("ke", "kd", "mode"))
     for a, dofs, is_drive in ratios:
         ratio = bias[a][2]
         for dof in dofs:

@@ -23,7 +23,7 @@ _LIVE = {
 """Arrays of :class:`newton_sap.workspace.Tendons` that are the model's, by the name they have there."""
 
 _PASSIVE = ("stiffness", "damping", "frictionloss", "armature")
-_COMMANDED = ("effort", "servo_force", "servo_ke", "servo_kd", "servo_bound", "exerted")
+_COMMANDED = ("effort", "servo_force", "servo_ke", "servo_kd", "servo_lower", "servo_upper", "exerted")
 _REMEDY = "replace it by a spring or mimic of the joints, or use SolverMuJoCo"
 
 
@@ -105,8 +105,9 @@ def make_tendons(model, rows: TendonRows, topology, device) -> tuple[Tendons, di
         if any(dof not in solver_dof for dof in dofs):
             _refuse(model, t, "sums a joint that closes a loop", "sum another joint of the loop, or cut the loop there")
         terms[start[t] : start[t] + len(dofs)] = own = [solver_dof[dof] for dof in dofs]
-        links = [*arrays["dof_link"][own], *_links_of_path(model, t, rows, arrays)]
-        touched = np.unique(arrays["link_tree"][links])
+        links = np.array([*arrays["dof_link"][own], *_links_of_path(model, t, rows, arrays)], dtype=int)
+        moved = arrays["path_start"][links] < arrays["path_start"][links + 1]
+        touched = np.unique(arrays["link_tree"][links[moved]])
         if len(set(arrays["tree_group"][touched])) > 1:
             _refuse(model, t, "spans several worlds", "give each world a tendon of its own")
         if len(touched):

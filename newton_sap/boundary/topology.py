@@ -75,7 +75,7 @@ def build_topology(model, threads: int = 1) -> Topology:
     """
     inbound, loops = _inbound_joints(model)
     trees = _trees(model, inbound)
-    groups, group_world = _groups(model, trees, loops)
+    groups, group_world = _groups(model, inbound, trees, loops)
     order = sorted(range(len(trees)), key=lambda t: (groups[t], t))
     return _pack(model, inbound, [trees[t] for t in order], [groups[t] for t in order], group_world, loops, threads)
 
@@ -181,23 +181,37 @@ def _trees(model, inbound: dict[int, int]) -> list[list[tuple[int, int]]]:
     return trees
 
 
-def _groups(model, trees, loops) -> tuple[list[int], np.ndarray]:
+def _groups(model, inbound, trees, loops) -> tuple[list[int], np.ndarray]:
     """Give each tree its solve group: its world, or one common group where a global body may touch every world."""
     world, flags = model.body_world.numpy(), model.body_flags.numpy()
     roots = [tree[0][0] for tree in trees]
     worlds = [int(world[body]) for body in roots]
-    shaped = _shaped_bodies(model)
+    moving = _moving_bodies(model, inbound, trees)
+    touching = moving & _shaped_bodies(model)
 
     def may_touch_all(tree):
-        return world[tree[0][0]] == -1 and any(body in shaped and not flags[body] & _KINEMATIC for body, _ in tree)
+        return world[tree[0][0]] == -1 and any(body in touching and not flags[body] & _KINEMATIC for body, _ in tree)
 
     coupled = any(may_touch_all(tree) for tree in trees)
-    coupled |= any(min(pair) >= 0 and len({world[body] for body in pair}) > 1 for pair in _tied_bodies(model, loops))
+    ties = (pair for pair in _tied_bodies(model, loops) if moving.issuperset(pair))
+    coupled |= any(len({world[body] for body in pair}) > 1 for pair in ties)
     present = sorted(set(worlds))
     if coupled or len(present) <= 1:
         return [0] * len(trees), np.array([present[0] if len(present) == 1 else -1], dtype=np.int32)
     number = {w: g for g, w in enumerate(sorted(present, key=lambda w: (w == -1, w)))}
     return [number[w] for w in worlds], np.array(list(number), dtype=np.int32)
+
+
+def _moving_bodies(model, inbound, trees) -> set[int]:
+    """Bodies that some dof moves."""
+    moving = set()
+    for tree in trees:
+        here = joint_dofs(model, [inbound[body] for body, _ in tree])
+        moves: list[bool] = []
+        for (_, above), dofs in zip(tree, here, strict=True):
+            moves.append(bool(dofs) or (above >= 0 and moves[above]))
+        moving.update(body for (body, _), moved in zip(tree, moves, strict=True) if moved)
+    return moving
 
 
 def _shaped_bodies(model) -> set[int]:

@@ -153,7 +153,27 @@ def _is_positive(matrix: np.ndarray) -> bool:
         return False
 
 
-def require_prescribed(model, topology) -> None:
+def require_same_structure(model, topology, flags: int) -> None:
+    """Refuse changes, of the kinds that ``flags`` name, of what the solver was built on."""
+    if flags & int(newton.ModelFlags.JOINT_PROPERTIES):
+        _require_enabled(model, topology)
+    if flags & int(newton.ModelFlags.BODY_PROPERTIES):
+        _require_kinematic_roots(model)
+        _require_prescribed(model, topology)
+
+
+def _require_enabled(model, topology) -> None:
+    """Refuse tree joints that are no longer enabled."""
+    enabled = model.joint_enabled.numpy()
+    for joint in topology.arrays["link_joint"]:
+        if joint >= 0 and not enabled[joint]:
+            raise NotImplementedError(
+                f"{joint_name(model, joint)} is no longer enabled, but a tree joint cannot be taken out of a reduced-coordinate "
+                "model; enable it, or build the solver with a free joint in its place"
+            )
+
+
+def _require_prescribed(model, topology) -> None:
     """Refuse bodies that were kinematic when the solver was built, where the structure relies on it, and no longer are."""
     flags = model.body_flags.numpy()
     for body in topology.prescribed:

@@ -84,7 +84,8 @@ def row_law(sign: wp.float64, v_hat: wp.float64, R: wp.float64, lower: wp.float6
 @wp.func
 def drive_acts(drive: Drive, dt: wp.float64):
     """Whether a drive can exert anything, NaN included; one that can is the first row of its coordinate."""
-    return not (dt * drive.kp + drive.kd <= wp.float64(0.0) or dt * drive.effort <= wp.float64(0.0))
+    nothing = drive.lower == wp.float64(0.0) and drive.upper == wp.float64(0.0)
+    return not (dt * drive.kp + drive.kd <= wp.float64(0.0) or nothing or drive.upper < drive.lower)
 
 
 @wp.func
@@ -93,11 +94,10 @@ def drive_law(options: JointOptions, axis: Axis, drive: Drive, dt: wp.float64):
     if not drive_acts(drive, dt):
         return RowLaw()
     gain = dt * drive.kp + drive.kd
-    bound = dt * drive.effort
     # Limiting the gains keeps their ratio, hence the goal velocity.
     R = wp.max(wp.float64(1.0) / (dt * gain), near_rigid(options.beta, axis.w))
     goal = (drive.kp * drive.error + drive.kd * drive.rate) / gain
-    return row_law(wp.float64(1.0), goal, R, -bound, bound)
+    return row_law(wp.float64(1.0), goal, R, dt * drive.lower, dt * drive.upper)
 
 
 @wp.func

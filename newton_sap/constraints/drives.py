@@ -24,13 +24,14 @@ class Targets:
 
 @wp.struct
 class Drive:
-    """One dof's PD law ``kp error + kd (rate - v)``, clamped to +-effort."""
+    """One dof's PD law ``kp error + kd (rate - v)``, between two bounds."""
 
     kp: wp.float64  # [N/m or N m/rad]
     kd: wp.float64
     error: wp.float64  # target minus coordinate at the start of the step
     rate: wp.float64  # target velocity; zero for position drives
-    effort: wp.float64  # [N or N m]
+    lower: wp.float64  # [N or N m]
+    upper: wp.float64
 
 
 @wp.func
@@ -66,7 +67,12 @@ def drive_gains(joints: Joints, targets: Targets, k: int):
         drive.rate = wp.float64(targets.qd[k])
     if mode == POSITION or mode == VELOCITY or mode == POSITION_VELOCITY:
         drive.kd = wp.float64(joints.target_kd[k])
-    drive.effort = wp.float64(joints.effort_limit[k])
+    if joints.effort_upper.shape[0] > 0:
+        drive.lower = wp.float64(joints.effort_lower[k])
+        drive.upper = wp.float64(joints.effort_upper[k])
+    else:
+        drive.lower = -wp.float64(joints.effort_limit[k])
+        drive.upper = wp.float64(joints.effort_limit[k])
     return drive
 
 
@@ -85,4 +91,4 @@ def read_drive(
 @wp.func
 def explicit_effort(drive: Drive, v0: wp.float64):
     """The drive's effort at the start of the step."""
-    return wp.clamp(drive.kp * drive.error + drive.kd * (drive.rate - v0), -drive.effort, drive.effort)
+    return wp.clamp(drive.kp * drive.error + drive.kd * (drive.rate - v0), drive.lower, drive.upper)

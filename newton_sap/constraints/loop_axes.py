@@ -210,8 +210,8 @@ def loop_drive(joints: Joints, step: JointInput, joint: int, i: int, q: wp.float
 def has_laws(joints: Joints, k: int):
     """Whether limits, a drive or dry friction are set; a NaN counts as set."""
     free = joints.limit_lower[k] <= -NO_LIMIT and joints.limit_upper[k] >= NO_LIMIT
-    slow = joints.velocity_limit[k] < NO_VELOCITY_LIMIT or joints.friction[k] > 0.0
-    return not free or slow or joints.target_ke[k] + joints.target_kd[k] > 0.0
+    fast = joints.velocity_limit[k] >= NO_VELOCITY_LIMIT and joints.friction[k] <= 0.0
+    return not (free and fast and joints.target_ke[k] + joints.target_kd[k] <= 0.0)
 
 
 @wp.func
@@ -232,7 +232,7 @@ def given_effort(joints: Joints, step: JointInput, joint: int, i: int, axis: Axi
 def has_forces(joints: Joints, step: JointInput, k: int):
     """Whether passive forces, an effort or an explicit drive are set; a NaN counts as set."""
     passive = joints.stiffness[k] + joints.damping[k] + joints.armature[k] != 0.0
-    driven = step.options.explicit_drives == 1 and joints.target_ke[k] + joints.target_kd[k] > 0.0
+    driven = step.options.explicit_drives == 1 and not (joints.target_ke[k] + joints.target_kd[k] <= 0.0)
     pushed = False
     if step.joint_f.shape[0] > 0:
         pushed = step.joint_f[k] != 0.0

@@ -91,7 +91,8 @@ def servo_of(tendons: Tendons, t: int, length: wp.float64):
     servo = Drive()
     servo.kp = wp.float64(tendons.servo_ke[t])
     servo.kd = wp.float64(tendons.servo_kd[t])
-    servo.effort = wp.float64(tendons.servo_bound[t])
+    servo.lower = wp.float64(tendons.servo_lower[t])
+    servo.upper = wp.float64(tendons.servo_upper[t])
     force = wp.float64(tendons.servo_force[t])
     if servo.kp != wp.float64(0.0):
         servo.error = force / servo.kp - length

@@ -56,7 +56,7 @@ def newton_direction(real):
                         row = pool.unknown[first + a]
                         if row <= column:
                             entry = start + wp.int64(row) * wp.int64(at.unknowns) + wp.int64(column)
-                            H[entry] += real(pool.J[first + a] * GJ)
+                            H[entry] = H[entry] + real(pool.J[first + a] * GJ)
                 sync()
 
     @wp.func

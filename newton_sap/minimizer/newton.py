@@ -68,12 +68,15 @@ def record(
         now.reason = NON_FINITE
     if at.lane == 0:
         deepest = wp.float64(0.0)
-        for c in range(at.contacts):
-            deepest = wp.max(deepest, -pool.phi0[at.contact_start + c])
+        contacts = int(0)
+        for slot in range(at.contact_start, at.contact_start + at.contacts):
+            deepest = wp.max(deepest, -pool.phi0[slot])
+            if pool.spin_of[slot] < 0:
+                contacts += 1
         stats.penetration[g] = deepest
-        stats.contacts[g] = at.contacts
+        stats.contacts[g] = contacts
         stats.steps[g] = stats.steps[g] + 1
-        stats.contacts_peak[g] = wp.max(stats.contacts_peak[g], at.contacts)
+        stats.contacts_peak[g] = wp.max(stats.contacts_peak[g], contacts)
         stats.iterations[g] = now.spent + now.iterations
         stats.iterations_max[g] = wp.max(stats.iterations_max[g], now.spent + now.iterations)
         stats.line_search[g] = now.evaluations

@@ -165,7 +165,8 @@ def note_drives(
             gain = dt * drive.kp + drive.kd
             if gain > wp.float64(0.0):
                 goal = wp.abs(drive.kp * drive.error + drive.kd * drive.rate) / gain
-                push = dt * drive.effort / m.A[tree.tree_block_start[t] + (dof - first) * (size + 1)]
+                most = wp.max(wp.abs(drive.lower), wp.abs(drive.upper))
+                push = dt * most / m.A[tree.tree_block_start[t] + (dof - first) * (size + 1)]
                 added = wp.clamp(goal - wp.abs(m.v_star[dof]), wp.float64(0.0), push)
             added += limit_violation(tree, joints, joint_q, dof) / dt
         m.drive_speed[dof] = added
@@ -215,7 +216,8 @@ def add_joint_terms(
     effort = joint_effort(tree, joints, efforts, joint_q, link, dof - tree.link_dof_start[link], m.v0[dof])
     local = dof - tree.tree_dof_start[t]
     size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
-    m.A[tree.tree_block_start[t] + local * size + local] += armature + implicit
+    diagonal = tree.tree_block_start[t] + local * size + local
+    m.A[diagonal] = m.A[diagonal] + armature + implicit
     m.v_star[dof] = wp.dot(m.column[dof], m.momentum[link]) + armature * m.v0[dof] + dt * effort
 
 
