@@ -70,7 +70,7 @@ def step(model, q=None, qd=None, ctrl=None, force=None, steps=1, dt=DT, **option
         ("", '<velocity tendon="rope" kv="8" ctrlrange="-0.2 0.2"/>'),
         ('actuatorfrcrange="-2 2"', '<general tendon="rope" biastype="affine" gainprm="60" biasprm="1 -60 -3" gear="1.5"/>'),
         ('actuatorfrcrange="-1 0.4"', '<motor tendon="rope" gear="4"/><motor tendon="rope" gear="2"/>'),
-        ('actuatorfrcrange="0 3"', '<general tendon="rope" biastype="affine" gainprm="60" biasprm="1 -60 -3" gear="-1.5"/>'),
+        ('actuatorfrcrange="0 3"', '<general tendon="rope" biastype="affine" gainprm="60" biasprm="1 -60 -3" gear="1.5"/>'),
         ('actuatorfrcrange="-2 1"', '<motor tendon="rope" gear="2"/>' '<position tendon="rope" kp="20" kv="3" gear="2"/>'),
     ],
 )  # fmt: skip
