@@ -62,9 +62,10 @@ class SAPOptions:
 
     position_update: str = "symplectic"
     """How ``q`` follows the new velocity. ``"symplectic"``: ``q + dt v``, free bodies about their COM, orientations by
-    the exponential map; keeps momentum and unit quaternions. ``"sap_euler"``: as Drake, free bodies about their
-    origin, quaternions to first order, then normalised. ``"midpoint"``: as ``"sap_euler"`` with the mean of the old
-    and new velocity; inconsistent with the contact prediction, kept for SAP Warp's approximate presets."""
+    the exponential map; keeps momentum, also of bodies that tumble, and unit quaternions. ``"sap_euler"``: as Drake,
+    free bodies about their origin, quaternions to first order, then normalised. ``"midpoint"``: as ``"sap_euler"`` with
+    the mean of the old and new velocity; inconsistent with the contact prediction, kept for SAP Warp's approximate
+    presets."""
 
     material_rule: str = "newton"
     """How two shapes' materials combine. ``"newton"``: mean of ``ke``, ``kd`` and ``mu``. ``"drake"``: stiffnesses

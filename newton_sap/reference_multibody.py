@@ -153,6 +153,7 @@ class Snapshot:
         self.X_c = [split(x) for x in read(model, "joint_X_c")]
         self.axis = read(model, "joint_axis")
         self.mass, self.com, self.inertia = (read(model, f"body_{n}") for n in ("mass", "com", "inertia"))
+        self.inv_inertia = read(model, "body_inv_inertia").reshape(-1, 3, 3)
         self.inertia = 0.5 * (self.inertia.reshape(-1, 3, 3) + np.transpose(self.inertia.reshape(-1, 3, 3), (0, 2, 1)))
         self.body_world, self.gravity = read(model, "body_world", int), read(model, "gravity").reshape(-1, 3)
         for name in ("armature", "damping", "stiffness", "limit_lower", "limit_upper", "limit_ke", "limit_kd"):
@@ -371,7 +372,8 @@ class Multibody:
             I = R @ m.inertia[b] @ R.T
             alpha, a = kin.bias_acceleration(b, v0)
             f = wrench[b, :3] + m.mass[b] * (m.gravity[m.body_world[b]] - a)
-            torque = wrench[b, 3:] - I @ alpha - np.cross(kin.omega[b], I @ kin.omega[b])
+            torque = wrench[b, 3:] - I @ alpha
+            torque -= self._gyroscopic_torque(I, R @ m.inv_inertia[b] @ R.T, kin.omega[b], dt)
             M += m.mass[b] * J_v.T @ J_v + J_w.T @ I @ J_w
             force += J_v.T @ f + J_w.T @ torque
         M += np.diag(m.armature[m.public_dof])
@@ -394,3 +396,16 @@ class Multibody:
         if u.any():
             v_star[u] = np.linalg.solve(A[np.ix_(u, u)], r[u] - A[np.ix_(u, known)] @ v0[known])
         return A, v_star
+
+    def _gyroscopic_torque(self, I, inverse, w0, dt):
+        """``w x I w`` [N m] at the start of the step, or what turns ``I w0`` as far as the body turns in it; world axes."""
+        L = I @ w0
+        if self.position_update != "symplectic":
+            return np.cross(w0, L)
+        w = w0
+        for _ in range(2):
+            w = w0 - 0.5 * dt * inverse @ np.cross(w, I @ w)
+        x, y, z = 0.5 * dt * w
+        across = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+        # Cayley's transform of the half turn, backwards: orthogonal, so |L| stays.
+        return (L - np.linalg.solve(np.eye(3) + across, (np.eye(3) - across) @ L)) / dt

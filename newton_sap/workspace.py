@@ -97,6 +97,7 @@ class Bodies:
 
     mass: wp.array[wp.float32]
     inertia: wp.array[wp.mat33]
+    inv_inertia: wp.array[wp.mat33]  # zero for bodies that are points, or needles about their length
     com: wp.array[wp.vec3]
     flags: wp.array[wp.int32]
     world: wp.array[wp.int32]

@@ -6,8 +6,19 @@ from ..boundary.convention import Orders, free_force_from_joint_f, residual_from
 from ..constraints.drives import Targets, explicit_effort, read_drive
 from ..linalg.cholesky import Skyline, factor_alone, solve_alone
 from ..workspace import Bodies, Joints, Motion, Tree
+from .gyroscopic import gyroscopic_impulse
 from .joints import BALL, flies, is_free, read_quaternion
-from .spatial import angular, cross_force, inertia_times, linear, rotation_vector, to_vec3d, velocity_at, wrench_at
+from .spatial import (
+    angular,
+    cross_force,
+    inertia_times,
+    linear,
+    motion,
+    rotation_vector,
+    to_vec3d,
+    velocity_at,
+    wrench_at,
+)
 
 wp.set_module_options({"enable_backward": False})
 
@@ -83,11 +94,17 @@ def joint_effort(
 def own_momentum(
     tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts, link: int, dt: wp.float64
 ):
-    """Momentum of one body after free motion: I V - dt (I c + V x* I V) + dt (gravity and applied wrenches)."""
+    """Momentum of one body after free motion: I V - dt (I c + V x* I V) + dt (gravity and applied wrenches).
+
+    Where positions follow the symplectic update, orientation and momentum turn alike.
+    """
     V = m.velocity[link]
     IV = inertia_times(m.mass[link], m.moment[link], m.inertia[link], V)
     Ic = inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.bias[link])
-    return IV + dt * (external_wrench(tree, joints, bodies, m, orders, efforts, link) - Ic - cross_force(V, IV))
+    P = IV + dt * (external_wrench(tree, joints, bodies, m, orders, efforts, link) - Ic - cross_force(V, IV))
+    if orders.reference_is_com == 1:
+        P = P + motion(gyroscopic_impulse(bodies, m, link, tree.link_body[link], angular(V), dt), wp.vec3d())
+    return P
 
 
 @wp.func
