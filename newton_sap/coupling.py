@@ -10,6 +10,8 @@ import warp as wp
 
 from .boundary.topology import FREELY, body_name, joint_name
 from .multibody.free_motion import gravity_at
+from .multibody.gyroscopic import gyroscopic_impulse
+from .multibody.spatial import to_quatd, to_vec3d
 from .workspace import Bodies
 
 wp.set_module_options({"enable_backward": False})
@@ -23,19 +25,24 @@ IMMOBILE = 1e-6
 @wp.kernel
 def cancel_gyroscopic_torque(
     proxy: wp.array[wp.int32],
-    inertia: wp.array[wp.mat33],
+    bodies: Bodies,
     body_q: wp.array[wp.transform],
     body_qd: wp.array[wp.spatial_vector],
+    symplectic: int,
+    dt: wp.float64,
     body_f: wp.array[wp.spatial_vector],
 ):
-    """Add ``w x I w`` to the load of each proxy: its owner has already turned it, so that only contacts should."""
+    """Take the gyroscopic torque from the load of each proxy: its owner has already turned it, so that only contacts should."""
     body = wp.tid()
     if proxy[body] < 0:
         return
-    rotation = wp.transform_get_rotation(body_q[body])
-    w = wp.spatial_bottom(body_qd[body])
-    spin = wp.quat_rotate(rotation, inertia[body] * wp.quat_rotate_inv(rotation, w))
-    body_f[body] = body_f[body] + wp.spatial_vector(wp.vec3(0.0), wp.cross(w, spin))
+    rotation = to_quatd(wp.transform_get_rotation(body_q[body]))
+    w = to_vec3d(wp.spatial_bottom(body_qd[body]))
+    spin = wp.quat_rotate(rotation, wp.mat33d(bodies.inertia[body]) * wp.quat_rotate_inv(rotation, w))
+    torque = wp.cross(w, spin)
+    if symplectic == 1:
+        torque -= gyroscopic_impulse(bodies, body, rotation, w, dt) / dt
+    body_f[body] = body_f[body] + wp.spatial_vector(wp.vec3(0.0), wp.vec3(torque))
 
 
 @wp.kernel
@@ -126,7 +133,8 @@ class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface
             body_local_to_proxy_global, state, coupling_forces, body_gravity_acceleration, dt
         )
         if body_local_to_proxy_global.shape[0] and state.body_f is not None:
-            inputs = [body_local_to_proxy_global, self.model.body_inertia, state.body_q, state.body_qd, state.body_f]
+            inputs = [body_local_to_proxy_global, self.bodies, state.body_q, state.body_qd]
+            inputs += [int(self.options.position_update == "symplectic"), dt, state.body_f]
             wp.launch(cancel_gyroscopic_torque, body_local_to_proxy_global.shape[0], inputs, device=self.device)
 
     def coupling_harvest_proxy_wrenches(

@@ -261,8 +261,8 @@ class ReferenceSolver(Multibody):
     def friction_rows(self, m, A, dt):
         """Return the rows of dry joint friction, which holds with at most ``joint_friction``."""
         rows = []
-        for dof in np.flatnonzero(m.unknown & ~m.is_free()[m.joint_of_dof] & (m.friction > 0.0)):
-            bound, R = dt * m.friction[dof], self.options.friction_regularization / A[dof, dof]
+        for dof in np.flatnonzero(m.unknown & (m.friction[m.public_dof] > 0.0)):
+            bound, R = dt * m.friction[m.public_dof[dof]], self.options.friction_regularization / A[dof, dof]
             rows.append(Row("friction", int(dof), 1.0, 0.0, R, -bound, bound))
         return rows
 

@@ -165,11 +165,46 @@ def cloth():
     return finalize(builder)
 
 
+def pinned_body():
+    """A body that hangs on a particle."""
+    builder = newton.ModelBuilder()
+    body = builder.add_body(mass=1.0, inertia=wp.diag(wp.vec3(0.1)))
+    particle = builder.add_particle(pos=(0.0, 0.0, 0.0), vel=(0.0, 0.0, 0.0), mass=0.0)
+    builder.add_attachment_particle_body(particle, body, stiffness=1e4, damping=10.0)
+    return finalize(builder)
+
+
+def folded_sheet():
+    """Four particles with an edge that resists bending, and no triangle."""
+    builder = newton.ModelBuilder()
+    for x, y in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)):
+        builder.add_particle(pos=wp.vec3(x, y, 0.0), vel=wp.vec3(), mass=1.0)
+    builder.add_edge(0, 1, 2, 3, rest=0.0, edge_ke=1e4, edge_kd=1.0)
+    return finalize(builder)
+
+
+def sprung_free_joint():
+    """A spring that should hold a free body."""
+    builder = newton.ModelBuilder()
+    builder.add_body(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), label="stone")
+    model = finalize(builder)
+    model.joint_stiffness.fill_(2.0)
+    return model
+
+
+def limits_the_wrong_way_round():
+    model = finalize(hinge())
+    model.joint_limit_lower.fill_(0.5)
+    model.joint_limit_upper.fill_(-0.5)
+    return model
+
+
 NOT_NEGATIVE = ("joint_armature", "joint_damping", "joint_friction", "joint_stiffness", "joint_target_ke",
                 "joint_target_kd", "joint_limit_ke", "joint_limit_kd", "shape_material_ke", "shape_material_kd",
                 "shape_material_mu")  # fmt: skip
 ANY_SIGN = ("joint_axis", "joint_X_p", "joint_X_c")
-for _name in (*NOT_NEGATIVE, *ANY_SIGN):
+LIMITS = ("joint_limit_lower", "joint_limit_upper", "joint_effort_limit", "joint_velocity_limit")
+for _name in (*NOT_NEGATIVE, *ANY_SIGN, *LIMITS):
     _owner = "knob" if _name.startswith("shape") else "elbow"
     BAD_MODELS[f"NaN {_name}"] = (lambda name=_name: _spoiled(name, math.nan), ValueError, [_name, _owner, "nan"])
 for _name in NOT_NEGATIVE:
@@ -179,6 +214,10 @@ BAD_MODELS["skewed D6 axes"] = (skewed_axes, ValueError, ["wrist", "orthogonal"]
 BAD_MODELS["seven axes"] = (seven_axes, ValueError, ["shoulder", "7 axes"])
 BAD_MODELS["gradients of a loose body"] = (loose_body_with_gradients, NotImplementedError, ["gradients", "stray"])
 BAD_MODELS["gradients through impacts"] = (bouncer_with_gradients, NotImplementedError, ["restitution", "rubber"])
+BAD_MODELS["limits the wrong way round"] = (limits_the_wrong_way_round, ValueError, ["elbow", "0.5, above"])
+BAD_MODELS["spring of a free joint"] = (sprung_free_joint, NotImplementedError, ["joint_stiffness", "stone"])
+BAD_MODELS["body on a particle"] = (pinned_body, NotImplementedError, ["attaches", "1"])
+BAD_MODELS["bending edge"] = (folded_sheet, NotImplementedError, ["edge_count", "1"])
 BAD_MODELS["springs between particles"] = (cloth, NotImplementedError, ["spring_count", "1"])
 
 

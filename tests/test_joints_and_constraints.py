@@ -271,6 +271,15 @@ def test_dry_friction_per_axis(joint):
     assert np.abs(rig.v[[0, 2]]).max() < 0.02 * rig.v[1]
 
 
+def test_dry_friction_of_a_free_joint():
+    """A free body's own, along each axis of its velocity."""
+    builder = weightless()
+    builder.add_articulation([builder.add_joint_free(link(builder, 2.0, 0.1))])
+    rig = Rig(builder, 0.005, v=[1.0, 0.5, -0.2, 1.0, 2.0, -3.0])
+    rig.model.joint_friction.assign([1.0, 0.0, 2.0, 0.1, 0.2, 0.3])
+    np.testing.assert_allclose(rig.run(100).v, [0.75, 0.5, 0.0, 0.5, 1.0, -1.5], atol=1e-4)
+
+
 def test_dry_friction_stops_a_pendulum():
     """A swinging pendulum loses its energy to friction and comes to rest off the vertical."""
     builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))

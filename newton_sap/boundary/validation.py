@@ -8,6 +8,7 @@ import newton
 import numpy as np
 
 from ..multibody.joints import MOST_AXES
+from .parts import whole_of
 from .topology import FREELY, body_name, joint_name
 
 _FINITE = {
@@ -17,6 +18,7 @@ _FINITE = {
             "joint_target_kd", "joint_limit_ke", "joint_limit_kd"),
     "shape": ("shape_material_ke", "shape_material_kd", "shape_material_mu"),
 }  # fmt: skip
+_NUMBERS = ("joint_effort_limit", "joint_velocity_limit", "joint_limit_lower", "joint_limit_upper")
 _SIGNED = ("body_inertia", "body_com", "joint_X_p", "joint_X_c", "joint_axis")
 
 
@@ -30,6 +32,7 @@ def validate_model(model) -> None:
     for kind, names in _FINITE.items():
         for name in names:
             _require_finite(model, kind, name, getattr(model, name).numpy())
+    _require_limits(model)
     _require_inertia(model)
     _refuse_unsupported(model)
     _require_kinematic_roots(model)
@@ -111,6 +114,30 @@ def _require_finite(model, kind: str, name: str, values: np.ndarray) -> None:
             f"{name} of {owner_name(model, kind, index)} is {np.array2string(values[index], threshold=16)}; it must be finite"
             f"{'' if name in _SIGNED else ' and not negative'}: correct it in the builder or the model before "
             "constructing the solver"
+        )
+
+
+def _require_limits(model) -> None:
+    """Refuse limits that are no numbers or leave no room, and springs where there is no coordinate to hold."""
+    for name in _NUMBERS:
+        values = getattr(model, name).numpy()
+        for dof in np.flatnonzero(np.isnan(values))[:1]:
+            raise ValueError(
+                f"{name} of {owner_name(model, 'dof', dof)} is nan; give a number, infinity where there is no limit"
+            )
+    kinds = np.repeat(model.joint_type.numpy(), np.diff(model.joint_qd_start.numpy()))
+    lower, upper = model.joint_limit_lower.numpy(), model.joint_limit_upper.numpy()
+    no_limit = (kinds == newton.JointType.DISTANCE) & (upper < 0.0)
+    for dof in np.flatnonzero((lower > upper) & ~no_limit)[:1]:
+        raise ValueError(
+            f"joint_limit_lower of {owner_name(model, 'dof', dof)} is {lower[dof]:.6g}, above joint_limit_upper, "
+            f"{upper[dof]:.6g}; give the lower one first"
+        )
+    flies = np.isin(kinds, (newton.JointType.FREE, newton.JointType.DISTANCE))
+    for dof in np.flatnonzero(flies & (model.joint_stiffness.numpy() > 0.0))[:1]:
+        raise NotImplementedError(
+            f"joint_stiffness of {owner_name(model, 'dof', dof)} is a spring on a free or distance joint, which SolverSAP does "
+            "not simulate; set it to 0, or use a D6 joint of six axes"
         )
 
 
@@ -201,12 +228,19 @@ def owner_name(model, kind: str, index: int) -> str:
 
 
 def _refuse_unsupported(model) -> None:
-    for name in ("spring_count", "tri_count", "tet_count", "muscle_count"):
+    for name in ("spring_count", "edge_count", "tri_count", "tet_count", "muscle_count"):
         if getattr(model, name, 0):
             raise NotImplementedError(
                 f"the model has {name} = {getattr(model, name)}, but SolverSAP moves particles only in free flight; build the "
                 "model without them, or combine SolverSAP with SolverVBD or SolverXPBD in a coupled solver"
             )
+    # In a part of a coupled model they are the coupling's.
+    attachments = getattr(model, "attachment_particle_body_count", 0) if whole_of(model) is model else 0
+    if attachments:
+        raise NotImplementedError(
+            f"the model attaches particles to bodies in {attachments} places, which SolverSAP does not simulate; use a coupled "
+            "solver, whose coupling does"
+        )
     if getattr(model, "tendon_count", 0):
         raise NotImplementedError(
             f"the model has {model.tendon_count} tendons, which SolverSAP does not simulate; use SolverXPBD or SolverVBD"

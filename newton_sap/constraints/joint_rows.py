@@ -34,10 +34,11 @@ def push(rows: RowPool, at: int, dof: int, row: RowLaw):
 
 
 @wp.func
-def push_velocity_limits(joints: Joints, rows: RowPool, step: JointInput, at: int, axis: Axis):
-    """|v| <= limit, as one row per direction."""
+def push_resistance(joints: Joints, rows: RowPool, step: JointInput, at: int, axis: Axis, dt: wp.float64):
+    """What sees the velocity alone: its limit, as one row per direction, and dry friction."""
     at = push(rows, at, axis.dof, velocity_limit_law(joints, step.options, axis, wp.float64(1.0)))
-    return push(rows, at, axis.dof, velocity_limit_law(joints, step.options, axis, wp.float64(-1.0)))
+    at = push(rows, at, axis.dof, velocity_limit_law(joints, step.options, axis, wp.float64(-1.0)))
+    return push(rows, at, axis.dof, friction_law(step.options, axis, joints.friction[axis.newton_dof], dt))
 
 
 @wp.func
@@ -54,8 +55,7 @@ def axis_rows(
         q0 = wp.float64(step.joint_q[coord])
         at = push(rows, at, axis.dof, lower_limit_law(joints, step.options, axis, q0, dt))
         at = push(rows, at, axis.dof, upper_limit_law(joints, step.options, axis, q0, dt))
-    at = push_velocity_limits(joints, rows, step, at, axis)
-    return push(rows, at, axis.dof, friction_law(step.options, axis, joints.friction[axis.newton_dof], dt))
+    return push_resistance(joints, rows, step, at, axis, dt)
 
 
 @wp.func
@@ -80,7 +80,7 @@ def dof_rows(
     joint = tree.link_joint[link]
     axis = make_axis(tree, m, tree.link_tree[link], dof)
     if is_free(joints.type[joint]):
-        at = push_velocity_limits(joints, rows, step, at, axis)
+        at = push_resistance(joints, rows, step, at, axis, dt)
     else:
         i = wp.min(dof - tree.link_dof_start[link], 2)
         drive = read_drive(tree, joints, step.targets, step.joint_q, joint, dof, i)

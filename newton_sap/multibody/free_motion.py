@@ -103,7 +103,8 @@ def own_momentum(
     Ic = inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.bias[link])
     P = IV + dt * (external_wrench(tree, joints, bodies, m, orders, efforts, link) - Ic - cross_force(V, IV))
     if orders.reference_is_com == 1:
-        P = P + motion(gyroscopic_impulse(bodies, m, link, tree.link_body[link], angular(V), dt), wp.vec3d())
+        turn = gyroscopic_impulse(bodies, tree.link_body[link], m.rotation[link], angular(V), dt)
+        P = P + motion(turn, wp.vec3d())
     return P
 
 

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from ..workspace import Bodies, Motion
+from ..workspace import Bodies
 
 wp.set_module_options({"enable_backward": False})
 
@@ -21,7 +21,7 @@ def free_rate(inertia: wp.mat33d, inverse: wp.mat33d, w0: wp.vec3d, w: wp.vec3d,
 
 
 @wp.func
-def gyroscopic_impulse(bodies: Bodies, m: Motion, link: int, body: int, w: wp.vec3d, dt: wp.float64):
+def gyroscopic_impulse(bodies: Bodies, body: int, rotation: wp.quatd, w: wp.vec3d, dt: wp.float64):
     """What turning the angular momentum about the COM through a step adds to the explicit ``-dt w x I w``, world axes.
 
     Seen from the body, momentum turns backwards as the body turns forwards. Its length stays, which bounds the energy of
@@ -30,8 +30,8 @@ def gyroscopic_impulse(bodies: Bodies, m: Motion, link: int, body: int, w: wp.ve
     inertia = wp.mat33d(bodies.inertia[body])
     inverse = wp.mat33d(bodies.inv_inertia[body])
     half = wp.float64(0.5) * dt
-    w0 = wp.quat_rotate_inv(m.rotation[link], w)
+    w0 = wp.quat_rotate_inv(rotation, w)
     # Half a step on, as if the body turned freely: implicit midpoint, two rounds.
     w_m = free_rate(inertia, inverse, w0, free_rate(inertia, inverse, w0, w0, half), half)
     L = inertia * w0
-    return wp.quat_rotate(m.rotation[link], turned(L, -half * w_m) - L + dt * wp.cross(w0, L))
+    return wp.quat_rotate(rotation, turned(L, -half * w_m) - L + dt * wp.cross(w0, L))
