@@ -83,6 +83,7 @@ FEATURES: dict[str, list[Feature]] = {
     "Bodies and worlds": [
         Feature("mass, inertia, COM changed at run time", YES, f"{RUNTIME}::test_change_acts_at_the_next_step", "yyyyyy", "without notice, also in a replayed graph"),
         Feature("external wrench `body_f`", YES, "test_boundary::test_body_wrench_acts_at_the_com", "yyyyyy"),
+        Feature("bodies that tumble keep their energy", YES, "test_conservation::test_tumbling_at_any_rate_is_bounded", "pn??n?", "under the default `position_update`"),
         Feature("kinematic roots, toggled at run time", YES, f"{RUNTIME}::test_kinematic_flag_toggles", "yypyyy"),
         Feature("bodies without joint, mechanisms without root", YES, "test_rootless::test_fourbar_moves_like_the_one_with_a_free_root", "??yyy?", "they fly freely; `body_q` and `body_qd` are their coordinates"),
         Feature("kinematic body below another", NO, f"{BAD}::test_bad_model", "nnnnnn", "`ValueError`"),
