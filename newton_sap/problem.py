@@ -20,7 +20,6 @@ from .workspace import ROWS_PER_DOF, Bodies, ContactPool, CouplingTable, Joints,
 
 wp.set_module_options({"enable_backward": False})
 
-ROW_STRIDE = wp.constant(ROWS_PER_DOF)
 RIGID_FREQUENCY = wp.constant(wp.float64(1000.0))
 """Stiffest contact of unset materials under Hunt & Crossley's law, as sqrt(k w) [rad/s]; ``docs/contact_laws.md``."""
 LEVERAGE = wp.constant(wp.float64(10.0))
@@ -49,7 +48,7 @@ def gather_rows(
     dt: wp.float64,
 ):
     """All scalar rows of a group, dof after dof."""
-    start = ROW_STRIDE * tree.group_dof_start[g]
+    start = ROWS_PER_DOF * tree.group_dof_start[g]
     at = int(start)
     for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
         problem.tree_start[t] = UNTOUCHED
@@ -98,7 +97,7 @@ def unknown_of(tree: Tree, m: Motion, problem: Problem, dof: int):
 @wp.func
 def number_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, g: int):
     """Point rows at unknowns and unknowns at their rows."""
-    start = ROW_STRIDE * tree.group_dof_start[g]
+    start = ROWS_PER_DOF * tree.group_dof_start[g]
     base = tree.group_dof_start[g]
     for i in range(rows.count[g]):
         u = unknown_of(tree, m, problem, rows.unknown[start + i])

@@ -204,13 +204,13 @@ def _groups(model, inbound, trees, loops) -> tuple[list[int], np.ndarray]:
 
 def _moving_bodies(model, inbound, trees) -> set[int]:
     """Bodies that some dof moves."""
+    has_dofs = (np.diff(model.joint_qd_start.numpy()) > 0).tolist()
     moving = set()
     for tree in trees:
-        here = joint_dofs(model, [inbound[body] for body, _ in tree])
-        moves: list[bool] = []
-        for (_, above), dofs in zip(tree, here, strict=True):
-            moves.append(bool(dofs) or (above >= 0 and moves[above]))
-        moving.update(body for (body, _), moved in zip(tree, moves, strict=True) if moved)
+        for body, above in tree:
+            joint = inbound[body]
+            if joint == FREELY or has_dofs[joint] or (above >= 0 and tree[above][0] in moving):
+                moving.add(body)
     return moving
 
 

@@ -191,13 +191,13 @@ def require_same_structure(model, topology, flags: int) -> None:
 
 def _require_enabled(model, topology) -> None:
     """Refuse tree joints that are no longer enabled."""
-    enabled = model.joint_enabled.numpy()
-    for joint in topology.arrays["link_joint"]:
-        if joint >= 0 and not enabled[joint]:
-            raise NotImplementedError(
-                f"{joint_name(model, joint)} is no longer enabled, but a tree joint cannot be taken out of a reduced-coordinate "
-                "model; enable it, or build the solver with a free joint in its place"
-            )
+    joints = topology.arrays["link_joint"]
+    joints = joints[joints >= 0]
+    for joint in joints[~model.joint_enabled.numpy()[joints].astype(bool)][:1]:
+        raise NotImplementedError(
+            f"{joint_name(model, joint)} is no longer enabled, but a tree joint cannot be taken out of a reduced-coordinate "
+            "model; enable it, or build the solver with a free joint in its place"
+        )
 
 
 def _require_prescribed(model, topology) -> None:
@@ -248,19 +248,17 @@ def _refuse_unsupported(model) -> None:
 
 
 def _require_kinematic_roots(model) -> None:
-    flags = model.body_flags.numpy()
+    kinematic = (model.body_flags.numpy() & int(newton.BodyFlags.KINEMATIC)) != 0
     parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
-    articulation, end = model.joint_articulation.numpy(), model.articulation_end.numpy()
-    for joint in range(model.joint_count):
-        body = int(child[joint])
-        if articulation[joint] < 0 or joint >= end[articulation[joint]]:
-            continue  # closes a loop, moves nothing
-        if parent[joint] >= 0 and flags[body] & int(newton.BodyFlags.KINEMATIC):
-            raise ValueError(
-                f"{body_name(model, body)} is KINEMATIC but hangs on {body_name(model, int(parent[joint]))} through "
-                f"{joint_name(model, joint)}; only bodies jointed to the world can be prescribed: clear the flag or "
-                "attach it to the world"
-            )
+    articulation = model.joint_articulation.numpy()
+    end = np.append(model.articulation_end.numpy()[: model.articulation_count], 0)  # the last one for joints of none
+    in_tree = np.arange(model.joint_count) < end[articulation]  # others close loops, and move nothing
+    for joint in np.flatnonzero(in_tree & (parent >= 0) & kinematic[child])[:1]:
+        raise ValueError(
+            f"{body_name(model, int(child[joint]))} is KINEMATIC but hangs on {body_name(model, int(parent[joint]))} through "
+            f"{joint_name(model, joint)}; only bodies jointed to the world can be prescribed: clear the flag or "
+            "attach it to the world"
+        )
 
 
 def _require_orthogonal_axes(model, joints: list[int]) -> None:

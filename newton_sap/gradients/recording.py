@@ -106,29 +106,29 @@ class Recorder:
         )  # fmt: skip
         return s
 
-    def _own(self, template, lengths: dict[str, int], **kept):
-        """A bundle with arrays of the step's own where lengths are given; the rest is ``kept``, or empty and shared."""
-        shared = {name: getattr(template, name) for name in template._cls.vars if name not in lengths}
-        return allocate(template._cls, lengths | {"*": 0}, self.device, requires_grad=True, **{**shared, **kept})
+    def _own(self, kind, template, lengths: dict[str, int], **kept):
+        """A bundle of some kind with arrays of the step's own where lengths are given; the rest is ``kept``, or empty and shared."""
+        shared = {name: getattr(template, name) for name in kind.vars if name not in lengths}
+        return allocate(kind, lengths | {"*": 0}, self.device, requires_grad=True, **{**shared, **kept})
 
     def _motion(self, solver) -> Motion:
         """Kinematics of the step's own, with the solver's mass matrix and free motion as constants."""
         lengths = {name: len(getattr(solver.motion, name)) for name in (*_PLACED, *_BALANCED)}
         kept = {name: wp.clone(getattr(solver.motion, name)) for name in ("A", "v_star")}
-        m = self._own(self._no_motion, lengths, **kept)
+        m = self._own(Motion, self._no_motion, lengths, **kept)
         m.travel = m.v  # but for bounces, whose gradients are not known
         return m
 
     def _arrived(self, solver) -> Motion:
         """Where bodies are at the end of the step."""
-        return self._own(self._no_motion, {name: len(getattr(solver.motion, name)) for name in _PLACED})
+        return self._own(Motion, self._no_motion, {name: len(getattr(solver.motion, name)) for name in _PLACED})
 
     def _pool(self, solver) -> ContactPool:
         """Contacts of the step's own: which rows act, and room for what is taken from them anew."""
         pool = solver.pool
         kept = {name: wp.clone(getattr(pool, name)) for name in ("row", "support", "group_start", "group_count")}
         lengths = dict.fromkeys(ContactPool.vars.keys() - {*kept, *_NOT_STORED, "stride"}, len(pool.row))
-        return self._own(self._no_contacts, lengths, **kept)
+        return self._own(ContactPool, self._no_contacts, lengths, **kept)
 
     def _couplings(self, solver) -> CouplingTable:
         """The model's couplings, without tendons."""

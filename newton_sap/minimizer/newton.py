@@ -17,9 +17,6 @@ from .settings import Settings
 
 wp.set_module_options({"enable_backward": False})
 
-ROW_STRIDE = wp.constant(ROWS_PER_DOF)
-COUPLER_STRIDE = wp.constant(COUPLER_ROWS)
-
 LARGEST_FLOAT32 = wp.constant(wp.float64(3.4028234e38))
 """Newton's states are float32: what they cannot hold is not finite there."""
 
@@ -33,9 +30,9 @@ def range_of(tree: Tree, table: CouplingTable, pools: Pools, problem: Problem, g
     at.contact_start = pools.contacts.group_start[g]
     at.contacts = pools.contacts.group_count[g]
     at.rows = pools.rows.count[g]
-    at.row_start = ROW_STRIDE * at.base
-    at.coupler_start = COUPLER_STRIDE * table.group_start[g]
-    at.couplers = COUPLER_STRIDE * (table.group_start[g + 1] - table.group_start[g])
+    at.row_start = ROWS_PER_DOF * at.base
+    at.coupler_start = COUPLER_ROWS * table.group_start[g]
+    at.couplers = COUPLER_ROWS * (table.group_start[g + 1] - table.group_start[g])
     at.lane = lane
     at.lanes = wp.block_dim()
     return at
