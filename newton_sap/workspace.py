@@ -116,10 +116,9 @@ class Shapes:
     mu_torsional: wp.array[wp.float32]
     mu_rolling: wp.array[wp.float32]
     restitution: wp.array[wp.float32]
-    relaxation_time: wp.array[wp.float32]  # sap:relaxation_time [s], negative or empty where kd / ke applies
-    dissipation: wp.array[
-        wp.float32
-    ]  # sap:hunt_crossley_dissipation [s/m], negative or empty where the default applies
+    # sap:relaxation_time [s] and sap:hunt_crossley_dissipation [s/m]; negative or empty where kd / ke and the default apply
+    relaxation_time: wp.array[wp.float32]
+    dissipation: wp.array[wp.float32]
     solref: wp.array[wp.vec2f]  # mujoco:solref, empty if not registered
     condim: wp.array[wp.int32]  # mujoco:condim, or empty: 1 without friction
     priority: wp.array[wp.int32]  # mujoco:geom_priority, or empty

@@ -61,14 +61,14 @@ def test_the_order_of_the_lanes_does_not_matter(scene, options, tmp_path):
     for path in copy.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         changed += text.count(LANES)
-        path.write_text(re_count(text), encoding="utf-8")
+        path.write_text(counted_backwards(text), encoding="utf-8")
     assert changed >= 8
     many = run("blocks", scene, options, str(tmp_path))
     assert Path(many["package"]).is_relative_to(copy)
     assert_same(many, scene, options)
 
 
-def re_count(text):
+def counted_backwards(text):
     """Let the lanes of every kernel count backwards."""
     lines = []
     for line in text.splitlines():

@@ -3,8 +3,8 @@
 import warp as wp
 
 from ..multibody.joints import BALL
-from .actuator_laws import ActuatorTable, Commands, constant_force, has, within
-from .actuator_rows import FORCE_BOUNDED, IN_PARENT
+from .actuator_laws import ActuatorTable, Commands, has, motor_pull
+from .actuator_rows import IN_PARENT
 from .convention import Orders
 
 wp.set_module_options({"enable_backward": False})
@@ -68,8 +68,7 @@ def push_on_joint(table: ActuatorTable, a: int, f: wp.float32, body: int, body_q
 @wp.func
 def push_of(table: ActuatorTable, ctrl: wp.array[wp.float32], a: int, body: int, body_q: wp.array[wp.transform]):
     """What one motor does to a body."""
-    limits = table.force_range[a]
-    f = within(constant_force(table, ctrl, a), has(table, a, FORCE_BOUNDED), limits[0], limits[1])
+    f = motor_pull(table, ctrl, a)
     if table.site[a] >= 0:
         return push_on_site(table, a, f, body_q[body])
     return push_on_joint(table, a, f, body, body_q)

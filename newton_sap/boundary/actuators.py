@@ -117,7 +117,9 @@ def sum_motors(table: ActuatorTable, ctrl: wp.array[wp.float32], dof: int):
 
 @wp.func
 def find_drive(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], dof: int):
-    """The drive of one dof: its servo, if it has one."""
+    """The drive of one dof: its servo, if it has one; nothing where actuators leave drives alone."""
+    if table.changes_drives == 0:
+        return AxisDrive()
     drive = given_drive(table, given, dof)
     for k in range(table.axis_start[dof], table.axis_start[dof + 1]):
         a = table.row[k]
@@ -135,13 +137,18 @@ def exerts(drive: AxisDrive):
 
 
 @wp.func
-def motor_effort(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], dof: int):
-    """What the motors of one dof exert together; the joint's limit binds them here unless a drive beside them keeps it."""
+def effort_beside(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], dof: int, drive: AxisDrive):
+    """What the motors of one dof exert together; the joint's limit binds them here unless the drive beside them keeps it."""
     limit = given.effort_limit[dof]
-    if table.changes_drives == 1:
-        if exerts(find_drive(table, given, ctrl, dof)):
-            limit = wp.float32(UNBOUNDED)
+    if exerts(drive):
+        limit = wp.float32(UNBOUNDED)
     return within(sum_motors(table, ctrl, dof), True, -limit, limit)
+
+
+@wp.func
+def motor_effort(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], dof: int):
+    """What the motors of one dof exert together, beside the drive that it has."""
+    return effort_beside(table, given, ctrl, dof, find_drive(table, given, ctrl, dof))
 
 
 @wp.func
@@ -150,10 +157,11 @@ def command(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float32], o
 
     Loops are functions of their own here: going back, a function does not know what its own loops have found.
     """
-    force = motor_effort(table, given, ctrl, dof)
+    drive = find_drive(table, given, ctrl, dof)
+    force = effort_beside(table, given, ctrl, dof, drive)
     if table.changes_drives == 1:
         limit = given.effort_limit[dof]  # of drive and motors together
-        write_drive(table, out, dof, find_drive(table, given, ctrl, dof), -limit - force, limit - force)
+        write_drive(table, out, dof, drive, -limit - force, limit - force)
     if given.joint_f.shape[0] > 0:
         force += given.joint_f[dof]
     out.joint_f[dof] = force
@@ -172,8 +180,9 @@ def command_tendon(table: ActuatorTable, ctrl: wp.array[wp.float32], tendons: Te
         a = table.row[k]
         one = read_servo(table, ctrl, a)
         if is_motor(one):
-            effort += table.gear[a][0] * motor_pull(table, ctrl, a)
-            pull += motor_pull(table, ctrl, a)
+            exerted = motor_pull(table, ctrl, a)
+            effort += table.gear[a][0] * exerted
+            pull += exerted
         else:
             servo = one
             mover = a

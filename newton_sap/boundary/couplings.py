@@ -26,7 +26,7 @@ from ..constraints.couplers import (
 from ..constraints.tendons import LAWS_PER_COUPLING, TENDON_LAWS, assemble_tendons
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
 from .tendons import attach_tendons, make_tendons, read_tendons, tendon_name
-from .topology import FREELY, Topology, body_name, body_poses, equality_table, joint_name, pose_of
+from .topology import FREELY, Topology, body_name, body_poses, equality_table, joint_name, moved_links, pose_of
 
 CONNECT, WELD, JOINT, TENDONS = 0, 1, 2, 3
 """Types of MuJoCo's equality constraints, as importers write them."""
@@ -156,9 +156,9 @@ def _pool(entries, stride: int, device) -> CouplerPool:
 def _group_of_bodies(topology, *bodies) -> int | None:
     """The solve group of those among some bodies that dofs move; None where none is."""
     arrays = topology.arrays
-    links = [int(arrays["body_link"][b]) for b in bodies if b >= 0]
-    moved = [link for link in links if link >= 0 and arrays["path_start"][link] < arrays["path_start"][link + 1]]
-    return int(arrays["tree_group"][arrays["link_tree"][moved[0]]]) if moved else None
+    links = [link for b in bodies if b >= 0 and (link := arrays["body_link"][b]) >= 0]
+    trees = arrays["link_tree"][moved_links(arrays, links)]
+    return int(arrays["tree_group"][trees[0]]) if len(trees) else None
 
 
 def _require_links(model, topology, what: str, *bodies) -> None:

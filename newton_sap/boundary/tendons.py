@@ -10,7 +10,7 @@ import warp as wp
 from ..workspace import Tendons, allocate
 from .parts import ELSEWHERE, dofs_of_part, whole_of
 from .tendon_paths import Path, Segment, read_paths, set_lengths
-from .topology import body_name, dof_coordinates, joint_name
+from .topology import body_name, dof_coordinates, joint_name, moved_links
 
 _AUTO = 2
 """MuJoCo's answer to whether a range counts: where one is given."""
@@ -105,9 +105,8 @@ def make_tendons(model, rows: TendonRows, topology, device) -> tuple[Tendons, di
         if any(dof not in solver_dof for dof in dofs):
             _refuse(model, t, "sums a joint that closes a loop", "sum another joint of the loop, or cut the loop there")
         terms[start[t] : start[t] + len(dofs)] = own = [solver_dof[dof] for dof in dofs]
-        links = np.array([*arrays["dof_link"][own], *_links_of_path(model, t, rows, arrays)], dtype=int)
-        moved = arrays["path_start"][links] < arrays["path_start"][links + 1]
-        touched = np.unique(arrays["link_tree"][links[moved]])
+        links = [*arrays["dof_link"][own], *_links_of_path(model, t, rows, arrays)]
+        touched = np.unique(arrays["link_tree"][moved_links(arrays, links)])
         if len(set(arrays["tree_group"][touched])) > 1:
             _refuse(model, t, "spans several worlds", "give each world a tendon of its own")
         if len(touched):

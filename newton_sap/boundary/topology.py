@@ -214,6 +214,12 @@ def _moving_bodies(model, inbound, trees) -> set[int]:
     return moving
 
 
+def moved_links(arrays: dict[str, np.ndarray], links) -> np.ndarray:
+    """Those of some links that dofs move, by the arrays of a :class:`Topology`."""
+    links = np.asarray(links, dtype=int)
+    return links[arrays["path_start"][links] < arrays["path_start"][links + 1]]
+
+
 def _shaped_bodies(model) -> set[int]:
     return {int(b) for b in model.shape_body.numpy()} if model.shape_count else set()
 

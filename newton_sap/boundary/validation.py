@@ -34,6 +34,7 @@ def validate_model(model) -> None:
             _require_finite(model, kind, name, getattr(model, name).numpy())
     _require_limits(model)
     _require_inertia(model)
+    _refuse_free_springs(model)
     _refuse_unsupported(model)
     _require_kinematic_roots(model)
 
@@ -118,14 +119,14 @@ def _require_finite(model, kind: str, name: str, values: np.ndarray) -> None:
 
 
 def _require_limits(model) -> None:
-    """Refuse limits that are no numbers or leave no room, and springs where there is no coordinate to hold."""
+    """Refuse limits that are no numbers or leave no room."""
     for name in _NUMBERS:
         values = getattr(model, name).numpy()
         for dof in np.flatnonzero(np.isnan(values))[:1]:
             raise ValueError(
                 f"{name} of {owner_name(model, 'dof', dof)} is nan; give a number, infinity where there is no limit"
             )
-    kinds = np.repeat(model.joint_type.numpy(), np.diff(model.joint_qd_start.numpy()))
+    kinds = _joint_types_of_dofs(model)
     lower, upper = model.joint_limit_lower.numpy(), model.joint_limit_upper.numpy()
     no_limit = (kinds == newton.JointType.DISTANCE) & (upper < 0.0)
     for dof in np.flatnonzero((lower > upper) & ~no_limit)[:1]:
@@ -133,7 +134,15 @@ def _require_limits(model) -> None:
             f"joint_limit_lower of {owner_name(model, 'dof', dof)} is {lower[dof]:.6g}, above joint_limit_upper, "
             f"{upper[dof]:.6g}; give the lower one first"
         )
-    flies = np.isin(kinds, (newton.JointType.FREE, newton.JointType.DISTANCE))
+
+
+def _joint_types_of_dofs(model) -> np.ndarray:
+    return np.repeat(model.joint_type.numpy(), np.diff(model.joint_qd_start.numpy()))
+
+
+def _refuse_free_springs(model) -> None:
+    """Refuse springs where there is no coordinate to hold."""
+    flies = np.isin(_joint_types_of_dofs(model), (newton.JointType.FREE, newton.JointType.DISTANCE))
     for dof in np.flatnonzero(flies & (model.joint_stiffness.numpy() > 0.0))[:1]:
         raise NotImplementedError(
             f"joint_stiffness of {owner_name(model, 'dof', dof)} is a spring on a free or distance joint, which SolverSAP does "
