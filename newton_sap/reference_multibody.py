@@ -17,6 +17,8 @@ from .attributes import has_ball_limits
 
 PRISMATIC, REVOLUTE, BALL, FIXED, FREE, DISTANCE, D6 = range(7)  # newton.JointType
 KINEMATIC = 2  # newton.BodyFlags.KINEMATIC
+SLOW_TURN, FAST_TURN = 1.0e-3, 0.1
+"""Turns [rad] in a step beyond which velocity products are followed into a change of velocity, once and twice."""
 
 
 # Rotations. Quaternions are xyzw, float64, unit.
@@ -358,7 +360,7 @@ class Multibody:
 
         ``efforts`` are generalised forces [N, N m] on top of those of the state and the control, shape (dofs,).
         """
-        M, force = np.zeros((m.dofs, m.dofs)), np.zeros(m.dofs) + efforts
+        M, force, passive = np.zeros((m.dofs, m.dofs)), np.zeros(m.dofs) + efforts, np.zeros(m.dofs)
         wrench = m.body_f.copy()
         for j in range(len(m.type)):
             dofs = slice(m.qd_start[j], m.qd_start[j + 1])
@@ -371,31 +373,62 @@ class Multibody:
             R = quat_matrix(kin.quat[b])
             I = R @ m.inertia[b] @ R.T
             alpha, a = kin.bias_acceleration(b, v0)
-            f = wrench[b, :3] + m.mass[b] * (m.gravity[m.body_world[b]] - a)
-            torque = wrench[b, 3:] - I @ alpha
-            torque -= self._gyroscopic_torque(I, R @ m.inv_inertia[b] @ R.T, kin.omega[b], dt)
+            torque = -I @ alpha - self._gyroscopic_torque(I, R @ m.inv_inertia[b] @ R.T, kin.omega[b], dt)
             M += m.mass[b] * J_v.T @ J_v + J_w.T @ I @ J_w
-            force += J_v.T @ f + J_w.T @ torque
+            passive += J_v.T @ (m.mass[b] * (m.gravity[m.body_world[b]] - a)) + J_w.T @ torque
+            force += J_v.T @ wrench[b, :3] + J_w.T @ wrench[b, 3:]
         M += np.diag(m.armature[m.public_dof])
 
         stiffness = np.zeros(m.dofs)
         for dof, coordinate in m.scalar_axes():
             stiffness[dof] = m.stiffness[dof]
-            force[dof] -= stiffness[dof] * (m.q[coordinate] - m.rest_q[coordinate])
+            passive[dof] -= stiffness[dof] * (m.q[coordinate] - m.rest_q[coordinate])
         for j in np.flatnonzero(m.type == BALL):
             dofs = slice(m.qd_start[j], m.qd_start[j + 1])
             stiffness[dofs] = m.stiffness[dofs]
-            force[dofs] += stiffness[dofs] * ball_error(m.rest_q[m.coords(j)], m.q[m.coords(j)])
+            passive[dofs] += stiffness[dofs] * ball_error(m.rest_q[m.coords(j)], m.q[m.coords(j)])
 
         if self.spring_integration == "explicit":
             stiffness[:] = 0.0
         A = M + np.diag(dt * m.damping[m.public_dof] + dt * dt * stiffness)
-        r = M @ v0 + dt * force
+        r = M @ v0 + dt * (passive + force)
         u, known = m.unknown, ~m.unknown
         v_star = v0.copy()
         if u.any():
             v_star[u] = np.linalg.solve(A[np.ix_(u, u)], r[u] - A[np.ix_(u, known)] @ v0[known])
+            change = np.zeros(m.dofs)
+            change[u] = np.linalg.solve(A[np.ix_(u, u)], (dt * passive + M @ v0 - A @ v0)[u])
+            for turn in (SLOW_TURN, FAST_TURN) if self.position_update == "symplectic" else ():
+                faster = u & (dt * self._fastest_turn(m, kin) > turn)
+                force = self._product_force(m, v0, change)
+                change = np.zeros(m.dofs)
+                if faster.any():  # whole trees, which have no mass in common
+                    change[faster] = np.linalg.solve(A[np.ix_(faster, faster)], -dt * force[faster])
+                v_star = v_star + change
         return A, v_star
+
+    def _fastest_turn(self, m, kin):
+        """Angular speed [rad/s] of the fastest body of the tree of each dof, shape (dofs,)."""
+        speed = np.zeros(m.dofs)
+        for root in set(m.root[m.root >= 0]):
+            joints = np.flatnonzero(m.root == root)
+            speed[np.isin(m.joint_of_dof, joints)] = np.linalg.norm(kin.omega[m.child[joints]], axis=1).max()
+        return speed
+
+    def _product_force(self, m, v, change):
+        """Generalised force of the products of ``v`` with a change of it, gyroscopic torques apart, shape (dofs,).
+
+        The force is quadratic in the velocity, so that a product comes from a sum and a difference.
+        """
+        force = np.zeros(m.dofs)
+        for sign in 1.0, -1.0:
+            kin = self.kinematics(m, m.q, v + sign * change)
+            for b in range(m.bodies):
+                J_w, J_v = kin.jacobian(b, kin.com[b])
+                R = quat_matrix(kin.quat[b])
+                alpha, a = kin.bias_acceleration(b, v + sign * change)
+                force += 0.25 * sign * (J_v.T @ (m.mass[b] * a) + J_w.T @ (R @ m.inertia[b] @ R.T @ alpha))
+        return force
 
     def _gyroscopic_torque(self, I, inverse, w0, dt):
         """``w x I w`` [N m] at the start of the step, or what turns ``I w0`` as far as the body turns in it; world axes."""

@@ -255,8 +255,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _move_freely(self, frame: Frame) -> None:
         """A, r and v_star."""
-        inputs = [self.joints, self.bodies, self.motion, frame.orders, frame.efforts, frame.state_in.joint_q, frame.dt]
-        self.launches.trees(free_motion, inputs)
+        inputs = [self.joints, self.bodies, self.motion, self.arrived, frame.orders, frame.efforts]
+        self.launches.trees(free_motion, [*inputs, frame.state_in.joint_q, frame.dt])
 
     def _prepare_contacts(self, frame: Frame) -> None:
         """Fill the contact pool and list its slots by group."""
@@ -474,6 +474,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             ("column", "bias", "mass", "moment", "inertia", "A", "factor", "v_star", "v", "travel", "drive_speed"), 0
         )
         self.arrived = allocate(Motion, counts | small, device)
+        self.arrived.bias = self.arrived.momentum
         rows = ROWS_PER_DOF * size.dof_count
         self.pools = Pools()
         self.pools.rows = allocate(RowPool, {"*": rows, "count": size.group_count}, device)

@@ -9,6 +9,7 @@ from mjcf import finish
 from rig import Rig, link, material, put, tight
 
 from newton_sap import SolverSAP
+from newton_sap.multibody.velocity_products import FAST, SLOW
 
 pytestmark = pytest.mark.usefixtures("adjoints")
 
@@ -212,6 +213,29 @@ def test_joints_against_differences():
     builder = mechanism()
     q, v = spinning(builder)
     assert compare(Recorded(builder, q, v), (*STATE, *CONTROL, *MODEL), 2.0e-4) >= 18
+
+
+TURNING = (
+    "joint_q",
+    "joint_qd",
+    "body_f",
+    "body_mass",
+    "body_com",
+    "body_inertia",
+    "joint_axis",
+    "joint_X_p",
+    "gravity",
+)
+
+
+@pytest.mark.parametrize(("faster", "turn"), [(4.0, SLOW), (20.0, FAST)])
+def test_velocity_products_against_differences(faster, turn):
+    """They follow the change of velocity once and twice, and so does the way back."""
+    builder = mechanism()
+    q, v = spinning(builder)
+    step = Recorded(builder, q, faster * v)
+    assert step.dt * np.linalg.norm(step.plain.state.body_qd.numpy()[:, 3:], axis=1).max() > float(turn)
+    assert compare(step, (*TURNING, "joint_armature", "joint_damping"), 2.0e-4) >= 10
 
 
 SAP, START, SIMILAR = {"contact_model": "sap"}, {"friction_bound": "start"}, {"contact_model": "similar"}

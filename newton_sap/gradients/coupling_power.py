@@ -21,8 +21,8 @@ from ..constraints.couplers import (
     held_translations,
 )
 from ..workspace import CouplingTable, Motion, Tree
+from .scene import Scene, free_velocity, link_velocity, rate_of
 from .sensitivity import Sensitivity
-from .virtual_power import Scene, free_velocity, link_velocity, rate_of
 
 
 @wp.struct

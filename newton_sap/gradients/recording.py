@@ -17,9 +17,11 @@ from ..multibody.integration import UPDATES, integrate
 from ..multibody.kinematics import kinematics
 from ..workspace import ROWS_PER_DOF, ContactPool, CouplingTable, Motion, RowPool, StateArrays, Tendons, allocate
 from .coupling_power import CouplerRows, coupling_power
+from .free_change import change_power_of_dofs, change_power_of_links, find_changes, swing
+from .scene import Scene
 from .sensitivity import Sensitivity, balance, sensitivity_kernel
 from .support import require_differentiable
-from .virtual_power import Scene, contact_power, dof_power, link_power
+from .virtual_power import contact_power, dof_power, link_power
 
 _PLACED = ("position", "rotation", "com", "velocity", "v0", "locked")
 """What bodies are placed in."""
@@ -27,6 +29,8 @@ _BALANCED = ("bias", "column", "mass", "moment", "inertia", "group_speed", "v")
 """And what their balance reads beside."""
 _NOT_STORED = ("vc", "dvc", "slip", "slip_speed", "gamma", "G", "unknown", "J", "body_a")
 """What slots hold only during a minimisation."""
+NEVER = 3
+"""More rounds than any tree follows its change of velocity."""
 
 
 @cache
@@ -64,7 +68,8 @@ class Recorder:
         scene = self._scene(solver, frame)
         inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, self._without_poses(frame.before)]
         self._launch(kinematics, size.tree_count, inputs)
-        self._launch(link_power, size.link_count, [scene, m, s, power])
+        change, rounds = self._change(solver, scene, m)
+        self._launch(link_power, size.link_count, [scene, m, change, rounds, s, power])
         rows = allocate(RowPool, {"*": ROWS_PER_DOF * size.dof_count, "count": 0}, self.device, requires_grad=True)
         self._launch(dof_power, size.dof_count, [scene, m, rows, s, power])
         if frame.rows is not None:
@@ -90,20 +95,44 @@ class Recorder:
         if self.device.is_capturing:
             self._captured.append(inputs)
 
+    def _change(self, solver, scene: Scene, m: Motion) -> tuple[Motion, wp.array]:
+        """Find what velocity products follow and lay it on the tape, one balance after the other."""
+        size = solver.topology
+        lengths = dict.fromkeys(("velocity", "bias"), size.link_count) | {"v0": size.dof_count}
+        rounds = wp.zeros(size.tree_count, dtype=wp.int32, device=self.device)
+        counts = {"*": size.dof_count, "unknown": size.group_count, "weight": 0, "lag": 0}
+        first = allocate(Sensitivity, counts, self.device, start=self._start, S=self._matrix())
+        second = allocate(Sensitivity, counts, self.device, start=self._start, S=first.S, pivot=first.pivot)
+        scratch = allocate(Motion, {"*": 0, "momentum": size.link_count, **lengths}, self.device)
+        self._unrecorded(find_changes, size.group_count, [scene, m, scratch, first, second, rounds])
+        change = scratch  # of none: the first one follows no other
+        for least, s in (NEVER, first), (2, second):
+            power = wp.zeros(size.group_count, dtype=wp.float64, device=self.device, requires_grad=True)
+            self._launch(change_power_of_links, size.link_count, [scene, m, change, rounds, least, s, power])
+            self._launch(change_power_of_dofs, size.dof_count, [scene, m, s, power])
+            change = self._own(Motion, self._no_motion, lengths)
+            self._launch(balance, size.group_count, [scene.tree, s, power, change.v0])
+            self._launch(swing, size.tree_count, [scene.tree, scene.joints, m, change])
+        return change, rounds
+
+    def _matrix(self) -> wp.array:
+        """Room for a matrix of every group."""
+        return wp.zeros(self._entries, dtype=wp.float64, device=self.device)
+
+    def _unrecorded(self, kernel, count: int, inputs: list) -> None:
+        wp.launch(kernel, dim=count, inputs=inputs, block_dim=BLOCK_DIM, device=self.device, record_tape=False)
+
     def _sensitivities(self, solver) -> Sensitivity:
         """Factor the step's own derivative; nothing of this is on the tape."""
         size = solver.topology
         counts = {"*": size.dof_count, "unknown": size.group_count}
         counts |= dict.fromkeys(("weight", "lag"), solver.pool.row.shape[0])
-        s = allocate(Sensitivity, counts, self.device, start=self._start, velocity=wp.clone(solver.motion.v))
+        own = {"start": self._start, "S": self._matrix(), "velocity": wp.clone(solver.motion.v)}
+        s = allocate(Sensitivity, counts, self.device, **own)
         s.friction_follows = self._friction_follows
-        s.S = wp.zeros(self._entries, dtype=wp.float64, device=self.device)
         sigma = solver.options.friction_regularization
         inputs = [solver.tree, solver.couplings, solver.motion, solver.pools, solver.problem, sigma, s]
-        wp.launch(
-            self._sensitivity, dim=size.group_count, inputs=inputs, block_dim=BLOCK_DIM, device=self.device,
-            record_tape=False,
-        )  # fmt: skip
+        self._unrecorded(self._sensitivity, size.group_count, inputs)
         return s
 
     def _own(self, kind, template, lengths: dict[str, int], **kept):

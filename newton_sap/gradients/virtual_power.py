@@ -9,7 +9,6 @@ from functools import cache
 
 import warp as wp
 
-from ..boundary.contact_rows import ContactRows
 from ..boundary.contacts import (
     Gap,
     as_constant,
@@ -17,71 +16,34 @@ from ..boundary.contacts import (
     material_of,
     measure_gap,
     prescribed_slip,
-    prescribed_velocity,
     store,
 )
-from ..boundary.convention import Orders
 from ..constraints.clamped_linear import clamped_linear
 from ..constraints.hunt_crossley import normal_impulse
 from ..constraints.joint_rows import dof_rows
 from ..constraints.lagged import bound_friction
 from ..constraints.response import tangential
-from ..multibody.free_motion import Efforts, joint_effort, own_inertia, own_momentum
+from ..multibody.free_motion import applied_effort, own_inertia, own_momentum, passive_impulse, spring_effort
 from ..multibody.spatial import inertia_times, velocity_at
-from ..problem import StepInput, regularize_contact
-from ..workspace import ROWS_PER_DOF, Bodies, ContactPool, Joints, Motion, RowPool, Shapes, StateArrays, Tree
+from ..problem import regularize_contact
+from ..workspace import ROWS_PER_DOF, ContactPool, Motion, RowPool, Tree
+from .free_change import impulse_of_change
+from .scene import Scene, free_velocity, link_velocity
 from .sensitivity import Sensitivity
 
 
-@wp.struct
-class Scene:
-    """What the parts of the balance read."""
-
-    tree: Tree
-    joints: Joints
-    bodies: Bodies
-    shapes: Shapes
-    orders: Orders
-    efforts: Efforts
-    step: StepInput
-    before: StateArrays
-    rows: ContactRows
-
-
-@wp.func
-def free_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int):
-    """Velocity of a link by the rates of the free dofs that move it."""
-    total = wp.spatial_vectord()
-    for p in range(tree.path_start[link] + m.locked[tree.link_tree[link]], tree.path_start[link + 1]):
-        dof = tree.path_dof[p]
-        total += m.column[dof] * rates[dof]
-    return total
-
-
-@wp.func
-def link_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int):
-    """Velocity of a link by all rates; those of prescribed dofs are what they were at the start."""
-    return free_velocity(tree, m, rates, link) + prescribed_velocity(tree, m, link)
-
-
-@wp.func
-def rate_of(tree: Tree, m: Motion, rates: wp.array[wp.float64], dof: int):
-    """The rate of a dof, likewise."""
-    t = tree.link_tree[tree.dof_link[dof]]
-    rate = rates[dof]
-    if dof - tree.tree_dof_start[t] < m.locked[t]:
-        rate = m.v0[dof]
-    return rate
-
-
 @wp.kernel
-def link_power(scene: Scene, m: Motion, s: Sensitivity, power: wp.array[wp.float64]):
+def link_power(
+    scene: Scene, m: Motion, change: Motion, rounds: wp.array[wp.int32], s: Sensitivity, power: wp.array[wp.float64]
+):
     """u . (I V - P): what a body's momentum at the end lacks of its momentum after free motion."""
     link = wp.tid()
     tree = scene.tree
     V = link_velocity(tree, m, s.velocity, link)
     IV = inertia_times(m.mass[link], m.moment[link], m.inertia[link], V)
     P = own_momentum(tree, scene.joints, scene.bodies, m, scene.orders, scene.efforts, link, scene.step.dt)
+    P += passive_impulse(tree, scene.bodies, m, scene.orders, link, scene.step.dt)
+    P += impulse_of_change(scene, m, change, rounds, 1, link)
     U = free_velocity(tree, m, s.virtual_velocity, link)
     wp.atomic_add(power, tree.tree_group[tree.link_tree[link]], wp.dot(U, IV - P))
 
@@ -106,7 +68,8 @@ def dof_power(scene: Scene, m: Motion, rows: RowPool, s: Sensitivity, power: wp.
     v = s.velocity[dof]
     armature, implicit = own_inertia(tree, scene.joints, scene.efforts, link, dof, dt)
     i = dof - tree.link_dof_start[link]
-    effort = joint_effort(tree, scene.joints, scene.efforts, scene.before.joint_q, link, i, m.v0[dof])
+    effort = spring_effort(tree, scene.joints, scene.before.joint_q, link, i)
+    effort += applied_effort(tree, scene.joints, scene.efforts, scene.before.joint_q, link, i, m.v0[dof])
     balance = armature * (v - m.v0[dof]) + implicit * v - dt * effort
     first = ROWS_PER_DOF * dof
     end = dof_rows(tree, scene.joints, m, rows, scene.step.joints, link, dof, first, dt)

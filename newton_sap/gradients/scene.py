@@ -1,0 +1,51 @@
+"""What the parts of a momentum balance read, and how links move."""
+
+import warp as wp
+
+from ..boundary.contact_rows import ContactRows
+from ..boundary.contacts import prescribed_velocity
+from ..boundary.convention import Orders
+from ..multibody.free_motion import Efforts
+from ..problem import StepInput
+from ..workspace import Bodies, Joints, Motion, Shapes, StateArrays, Tree
+
+
+@wp.struct
+class Scene:
+    """What the parts of the balance read."""
+
+    tree: Tree
+    joints: Joints
+    bodies: Bodies
+    shapes: Shapes
+    orders: Orders
+    efforts: Efforts
+    step: StepInput
+    before: StateArrays
+    rows: ContactRows
+
+
+@wp.func
+def free_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int):
+    """Velocity of a link by the rates of the free dofs that move it."""
+    total = wp.spatial_vectord()
+    for p in range(tree.path_start[link] + m.locked[tree.link_tree[link]], tree.path_start[link + 1]):
+        dof = tree.path_dof[p]
+        total += m.column[dof] * rates[dof]
+    return total
+
+
+@wp.func
+def link_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int):
+    """Velocity of a link by all rates; those of prescribed dofs are what they were at the start."""
+    return free_velocity(tree, m, rates, link) + prescribed_velocity(tree, m, link)
+
+
+@wp.func
+def rate_of(tree: Tree, m: Motion, rates: wp.array[wp.float64], dof: int):
+    """The rate of a dof, likewise."""
+    t = tree.link_tree[tree.dof_link[dof]]
+    rate = rates[dof]
+    if dof - tree.tree_dof_start[t] < m.locked[t]:
+        rate = m.v0[dof]
+    return rate

@@ -1,0 +1,151 @@
+"""Velocity products of a tree whose rates change within the step (F 1.1).
+
+A product of two velocities at the start of the step feeds a chain without damping. Here one of the two is the velocity
+that passive forces lead to: ``A v_star = r - dt S^T F(v0, d)``, where ``r`` has the products of ``v0`` with itself, ``F`` is
+linear in both, and ``A d = r_passive - A v0 - dt S^T F(v0, d)`` in its first rounds. Applied forces have no part in ``d``, so
+that a constraint does what its force does.
+"""
+
+import warp as wp
+
+from ..boundary.convention import Orders
+from ..workspace import Bodies, Joints, Motion, Tree
+from .joints import BALL, MOST_AXES, flies
+from .spatial import angular, cross_motion, velocity_at, wrench_at
+
+wp.set_module_options({"enable_backward": False})
+
+SLOW = wp.constant(wp.float64(1.0e-3))
+"""Links that turn by less [rad] in a step have no need of it: what the products feed is of second order."""
+
+FAST = wp.constant(wp.float64(0.1))
+"""Links that turn by more [rad] need a second round, which keeps bounded what the first would feed beyond one radian."""
+
+
+@wp.struct
+class Swing:
+    """A link on its way from its parent: how it moves, and what changes of the rates add."""
+
+    velocity: wp.spatial_vectord
+    change: wp.spatial_vectord  # of the velocity
+    bias: wp.spatial_vectord  # acceleration, twice: products of changes with rates
+
+
+@wp.func
+def carried(swing: Swing, rate: wp.spatial_vectord, change: wp.spatial_vectord):
+    """Motions along axes that go with a link join it."""
+    out = Swing()
+    out.velocity = swing.velocity + rate
+    out.change = swing.change + change
+    out.bias = swing.bias + cross_motion(swing.velocity, change) + cross_motion(swing.change, rate)
+    return out
+
+
+@wp.func
+def three(m: Motion, rates: wp.array[wp.float64], dof: int):
+    """What three consecutive rates do."""
+    return m.column[dof] * rates[dof] + m.column[dof + 1] * rates[dof + 1] + m.column[dof + 2] * rates[dof + 2]
+
+
+@wp.func
+def carried_freely(m: Motion, change: Motion, dof: int, swing: Swing):
+    """All six axes stay with the parent, but for the pivot of the turning ones, which slides."""
+    turning = three(m, m.v0, dof)
+    turning_change = three(m, change.v0, dof)
+    sliding = three(m, m.v0, dof + 3)
+    sliding_change = three(m, change.v0, dof + 3)
+    through = carried(swing, turning + sliding, turning_change + sliding_change)
+    out = Swing()
+    out.velocity = through.velocity
+    out.change = through.change
+    out.bias = through.bias + cross_motion(sliding, turning_change) + cross_motion(sliding_change, turning)
+    return out
+
+
+@wp.func
+def swing_of(tree: Tree, joints: Joints, m: Motion, change: Motion, link: int):
+    """A link's change of velocity and bias, those of its parent being known; ``change.v0`` are the changes of rates."""
+    swing = Swing()
+    above = tree.link_parent[link]
+    if above >= 0:
+        swing.velocity = m.velocity[above]
+        swing.change = change.velocity[above]
+        swing.bias = change.bias[above]
+    joint = tree.link_joint[link]
+    dof = tree.link_dof_start[link]
+    axes = tree.link_dof_start[link + 1] - dof
+    if flies(joints, joint):
+        swing = carried_freely(m, change, dof, swing)
+    elif joints.type[joint] == BALL:
+        swing = carried(swing, three(m, m.v0, dof), three(m, change.v0, dof))
+    else:
+        for i in range(MOST_AXES):  # unrolled, as in kinematics
+            if i < axes:
+                column = m.column[dof + i]
+                swing = carried(swing, column * m.v0[dof + i], column * change.v0[dof + i])
+    return swing
+
+
+@wp.func
+def product_force(
+    bodies: Bodies, m: Motion, body: int, link: int, change: wp.spatial_vectord, bias: wp.spatial_vectord
+):
+    """F(v0, change) on one body: mass times acceleration; its own gyroscopic torque has been turned already."""
+    com = m.com[link]
+    V = m.velocity[link]
+    a = velocity_at(bias, com) + wp.cross(angular(V), velocity_at(change, com))
+    a += wp.cross(angular(change), velocity_at(V, com))
+    alpha = wp.quat_rotate_inv(m.rotation[link], angular(bias))
+    moment = wp.quat_rotate(m.rotation[link], wp.mat33d(bodies.inertia[body]) * alpha)
+    return wp.float64(0.5) * wrench_at(wp.float64(bodies.mass[body]) * a, moment, com)
+
+
+@wp.func
+def rounds_needed(tree: Tree, joints: Joints, m: Motion, orders: Orders, t: int, dt: wp.float64):
+    """How often to follow a tree's change of velocity; a body that flies alone has no axes that others carry."""
+    rounds = int(0)
+    start = tree.tree_link_start[t]
+    end = tree.tree_link_start[t + 1]
+    alone = end - start == 1 and flies(joints, tree.link_joint[start])
+    if orders.reference_is_com == 1 and not alone:
+        fastest = wp.float64(0.0)
+        for link in range(start, end):
+            fastest = wp.max(fastest, wp.length_sq(angular(m.velocity[link])))
+        turn = dt * wp.sqrt(fastest)
+        if turn > SLOW:
+            rounds = 1
+        if turn > FAST:
+            rounds = 2
+    return rounds
+
+
+@wp.func
+def push_products(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, change: Motion, t: int, dt: wp.float64):
+    """-dt F(v0, change) of every link, into ``change.momentum``."""
+    start = tree.tree_link_start[t]
+    end = tree.tree_link_start[t + 1]
+    for link in range(start, end):
+        swing = swing_of(tree, joints, m, change, link)
+        change.velocity[link] = swing.change
+        change.bias[link] = swing.bias
+    for link in range(start, end):
+        force = product_force(bodies, m, tree.link_body[link], link, change.velocity[link], change.bias[link])
+        change.momentum[link] = -dt * force
+
+
+@wp.func
+def gather_momentum(tree: Tree, m: Motion, change: Motion, t: int):
+    """S^T of the links' momenta, into ``change.v0``; prescribed dofs do not change. Parents get what their subtrees have."""
+    unlocked = tree.tree_dof_start[t] + m.locked[t]
+    start = tree.tree_link_start[t]
+    end = tree.tree_link_start[t + 1]
+    for up in range(end - start):
+        link = end - 1 - up
+        for dof in range(tree.link_dof_start[link], tree.link_dof_start[link + 1]):
+            gained = wp.float64(0.0)
+            if dof >= unlocked:
+                gained = wp.dot(m.column[dof], change.momentum[link])
+            change.v0[dof] = gained
+        above = tree.link_parent[link]
+        if above >= 0:
+            change.momentum[above] = change.momentum[above] + change.momentum[link]
