@@ -209,6 +209,12 @@ class Snapshot:
         """Slice of a joint's coordinates."""
         return slice(self.q_start[j], self.q_start[j + 1])
 
+    def tied(self):
+        """Mask of the joints that are roots of trees with loop or distance joints, which do not move as they would alone."""
+        tying = np.flatnonzero(self.loop | (self.type == DISTANCE))
+        bodies = np.append(self.parent[tying], self.child[tying])
+        return np.isin(np.arange(len(self.type)), self.root[np.isin(self.child, bodies) & ~self.loop])
+
     def mass_of_tree(self, body):
         """Mass of all bodies that hang together with one [kg]."""
         joint = np.flatnonzero((self.child == body) & ~self.loop)[0]
@@ -360,7 +366,7 @@ class Multibody:
 
         ``efforts`` are generalised forces [N, N m] on top of those of the state and the control, shape (dofs,).
         """
-        M, force, passive = np.zeros((m.dofs, m.dofs)), np.zeros(m.dofs) + efforts, np.zeros(m.dofs)
+        M, force, products = np.zeros((m.dofs, m.dofs)), np.zeros(m.dofs) + efforts, np.zeros(m.dofs)
         wrench = m.body_f.copy()
         for j in range(len(m.type)):
             dofs = slice(m.qd_start[j], m.qd_start[j + 1])
@@ -375,31 +381,31 @@ class Multibody:
             alpha, a = kin.bias_acceleration(b, v0)
             torque = -I @ alpha - self._gyroscopic_torque(I, R @ m.inv_inertia[b] @ R.T, kin.omega[b], dt)
             M += m.mass[b] * J_v.T @ J_v + J_w.T @ I @ J_w
-            passive += J_v.T @ (m.mass[b] * (m.gravity[m.body_world[b]] - a)) + J_w.T @ torque
-            force += J_v.T @ wrench[b, :3] + J_w.T @ wrench[b, 3:]
+            products += J_v.T @ (-m.mass[b] * a) + J_w.T @ torque
+            force += J_v.T @ (wrench[b, :3] + m.mass[b] * m.gravity[m.body_world[b]]) + J_w.T @ wrench[b, 3:]
         M += np.diag(m.armature[m.public_dof])
 
         stiffness = np.zeros(m.dofs)
         for dof, coordinate in m.scalar_axes():
             stiffness[dof] = m.stiffness[dof]
-            passive[dof] -= stiffness[dof] * (m.q[coordinate] - m.rest_q[coordinate])
+            force[dof] -= stiffness[dof] * (m.q[coordinate] - m.rest_q[coordinate])
         for j in np.flatnonzero(m.type == BALL):
             dofs = slice(m.qd_start[j], m.qd_start[j + 1])
             stiffness[dofs] = m.stiffness[dofs]
-            passive[dofs] += stiffness[dofs] * ball_error(m.rest_q[m.coords(j)], m.q[m.coords(j)])
+            force[dofs] += stiffness[dofs] * ball_error(m.rest_q[m.coords(j)], m.q[m.coords(j)])
 
         if self.spring_integration == "explicit":
             stiffness[:] = 0.0
         A = M + np.diag(dt * m.damping[m.public_dof] + dt * dt * stiffness)
-        r = M @ v0 + dt * (passive + force)
+        r = M @ v0 + dt * (force + products)
         u, known = m.unknown, ~m.unknown
         v_star = v0.copy()
         if u.any():
             v_star[u] = np.linalg.solve(A[np.ix_(u, u)], r[u] - A[np.ix_(u, known)] @ v0[known])
             change = np.zeros(m.dofs)
-            change[u] = np.linalg.solve(A[np.ix_(u, u)], (dt * passive + M @ v0 - A @ v0)[u])
+            change[u] = np.linalg.solve(A[np.ix_(u, u)], dt * products[u])
             for turn in (SLOW_TURN, FAST_TURN) if self.position_update == "symplectic" else ():
-                faster = u & (dt * self._fastest_turn(m, kin) > turn)
+                faster = u & (dt * self._fastest_turn(m, kin) > turn) & ~m.tied()[m.root[m.joint_of_dof]]
                 force = self._product_force(m, v0, change)
                 change = np.zeros(m.dofs)
                 if faster.any():  # whole trees, which have no mass in common

@@ -95,6 +95,12 @@ def tied_groups(table: CouplingTable) -> wp.array:
     return wp.array(tied.astype(np.int32), dtype=wp.int32, device=table.group_start.device)
 
 
+def tied_trees(table: CouplingTable, topology: Topology) -> wp.array:
+    """Return (trees,) 1 where a tree has a coupling, with another or within itself, else 0."""
+    tied = np.isin(np.arange(topology.tree_count), table.tree.numpy())
+    return wp.array(tied.astype(np.int32), dtype=wp.int32, device=table.tree.device)
+
+
 def _touched_trees(topology, entry: Coupling, of_tendons: dict[int, list[int]]) -> list[int]:
     """The trees that a coupling ties together."""
     arrays, pair = topology.arrays, [k for k in (entry.dof_a, entry.dof_b) if k >= 0]

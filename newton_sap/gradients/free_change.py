@@ -1,37 +1,17 @@
-"""What velocity products follow: the change of velocity by passive forces, as unknowns with balances of their own.
+"""The change of velocity that velocity products follow, in unknowns with balances of their own.
 
-Two of them, ``d`` and ``d + T d`` (formulation 1.1): ``A d = p`` and ``A (d + T d) = p - dt S^T F(v0, d)``. The way back solves
-with ``A`` for a virtual velocity of each, as that of a step does with its own matrix.
+Two of them, ``d`` and ``d + T d`` (formulation 1.1): ``A d = p = -dt C v0`` and ``A (d + T d) = p - dt S^T F(v0, d)``. The way
+back solves with ``A`` for a virtual velocity of each, as that of a step does with its own matrix.
 """
 
 import warp as wp
 
-from ..multibody.free_motion import own_inertia, passive_impulse, spring_effort
+from ..multibody.free_motion import own_inertia, product_impulse
 from ..multibody.spatial import inertia_times
 from ..multibody.velocity_products import gather_momentum, product_force, push_products, rounds_needed, swing_of
 from ..workspace import Joints, Motion, Tree
 from .scene import Scene, free_velocity
 from .sensitivity import Sensitivity, factor_by_rows, lay_out, solve_transposed
-
-
-@wp.func
-def passive_balance(scene: Scene, m: Motion, link: int, dof: int, change: wp.float64):
-    """What damping and springs make of a dof's balance beside its links' momenta."""
-    dt = scene.step.dt
-    armature, implicit = own_inertia(scene.tree, scene.joints, scene.efforts, link, dof, dt)
-    spring = spring_effort(scene.tree, scene.joints, scene.before.joint_q, link, dof - scene.tree.link_dof_start[link])
-    return (armature + implicit) * change + implicit * m.v0[dof] - dt * spring
-
-
-@wp.func
-def gather_passive(scene: Scene, m: Motion, scratch: Motion, t: int):
-    """p = r_passive - A v0 of a tree, into ``scratch.v0``."""
-    tree = scene.tree
-    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
-        scratch.momentum[link] = passive_impulse(tree, scene.bodies, m, scene.orders, link, scene.step.dt)
-    gather_momentum(tree, m, scratch, t)
-    for dof in range(tree.tree_dof_start[t] + m.locked[t], tree.tree_dof_start[t + 1]):
-        scratch.v0[dof] = scratch.v0[dof] - passive_balance(scene, m, tree.dof_link[dof], dof, wp.float64(0.0))
 
 
 @wp.kernel(enable_backward=False)
@@ -52,7 +32,9 @@ def find_changes(
     factor_by_rows(first.S, first.start[g], n, first.pivot, base)
     for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
         rounds[t] = rounds_needed(tree, scene.joints, m, scene.orders, t, scene.step.dt)
-        gather_passive(scene, m, scratch, t)
+        for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+            scratch.momentum[link] = product_impulse(tree, scene.bodies, m, scene.orders, link, scene.step.dt)
+        gather_momentum(tree, m, scratch, t)
     solve_transposed(first.S, first.start[g], n, first.pivot, scratch.v0, base)  # A is its own transpose
     for dof in range(base, base + n):
         first.velocity[dof] = scratch.v0[dof]
@@ -102,7 +84,7 @@ def change_power_of_links(
     link = wp.tid()
     tree = scene.tree
     Id = inertia_times(m.mass[link], m.moment[link], m.inertia[link], free_velocity(tree, m, s.velocity, link))
-    P = passive_impulse(tree, scene.bodies, m, scene.orders, link, scene.step.dt)
+    P = product_impulse(tree, scene.bodies, m, scene.orders, link, scene.step.dt)
     P += impulse_of_change(scene, m, before, rounds, least, link)
     U = free_velocity(tree, m, s.virtual_velocity, link)
     wp.atomic_add(power, tree.tree_group[tree.link_tree[link]], wp.dot(U, Id - P))
@@ -110,12 +92,12 @@ def change_power_of_links(
 
 @wp.kernel
 def change_power_of_dofs(scene: Scene, m: Motion, s: Sensitivity, power: wp.array[wp.float64]):
-    """u ((a + dt d + dt^2 k) d + (dt d + dt^2 k) v0 - dt tau_k) of a dof."""
+    """u (a + dt D + dt^2 K) d of a dof."""
     dof = wp.tid()
     tree = scene.tree
     link = tree.dof_link[dof]
     t = tree.link_tree[link]
     if dof - tree.tree_dof_start[t] < m.locked[t]:
         return
-    balance = passive_balance(scene, m, link, dof, s.velocity[dof])
-    wp.atomic_add(power, tree.tree_group[t], s.virtual_velocity[dof] * balance)
+    armature, implicit = own_inertia(tree, scene.joints, scene.efforts, link, dof, scene.step.dt)
+    wp.atomic_add(power, tree.tree_group[t], s.virtual_velocity[dof] * (armature + implicit) * s.velocity[dof])

@@ -23,7 +23,7 @@ from ..constraints.hunt_crossley import normal_impulse
 from ..constraints.joint_rows import dof_rows
 from ..constraints.lagged import bound_friction
 from ..constraints.response import tangential
-from ..multibody.free_motion import applied_effort, own_inertia, own_momentum, passive_impulse, spring_effort
+from ..multibody.free_motion import joint_effort, own_inertia, own_momentum, product_impulse
 from ..multibody.spatial import inertia_times, velocity_at
 from ..problem import regularize_contact
 from ..workspace import ROWS_PER_DOF, ContactPool, Motion, RowPool, Tree
@@ -42,7 +42,7 @@ def link_power(
     V = link_velocity(tree, m, s.velocity, link)
     IV = inertia_times(m.mass[link], m.moment[link], m.inertia[link], V)
     P = own_momentum(tree, scene.joints, scene.bodies, m, scene.orders, scene.efforts, link, scene.step.dt)
-    P += passive_impulse(tree, scene.bodies, m, scene.orders, link, scene.step.dt)
+    P += product_impulse(tree, scene.bodies, m, scene.orders, link, scene.step.dt)
     P += impulse_of_change(scene, m, change, rounds, 1, link)
     U = free_velocity(tree, m, s.virtual_velocity, link)
     wp.atomic_add(power, tree.tree_group[tree.link_tree[link]], wp.dot(U, IV - P))
@@ -68,8 +68,7 @@ def dof_power(scene: Scene, m: Motion, rows: RowPool, s: Sensitivity, power: wp.
     v = s.velocity[dof]
     armature, implicit = own_inertia(tree, scene.joints, scene.efforts, link, dof, dt)
     i = dof - tree.link_dof_start[link]
-    effort = spring_effort(tree, scene.joints, scene.before.joint_q, link, i)
-    effort += applied_effort(tree, scene.joints, scene.efforts, scene.before.joint_q, link, i, m.v0[dof])
+    effort = joint_effort(tree, scene.joints, scene.efforts, scene.before.joint_q, link, i, m.v0[dof])
     balance = armature * (v - m.v0[dof]) + implicit * v - dt * effort
     first = ROWS_PER_DOF * dof
     end = dof_rows(tree, scene.joints, m, rows, scene.step.joints, link, dof, first, dt)

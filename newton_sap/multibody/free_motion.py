@@ -48,13 +48,13 @@ def gravity_at(bodies: Bodies, body: int):
 
 
 @wp.func
-def applied_wrench(tree: Tree, joints: Joints, m: Motion, orders: Orders, efforts: Efforts, link: int):
-    """``body_f`` and a free joint's ``joint_f`` on one body, about the world origin."""
+def external_wrench(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts, link: int):
+    """Gravity, ``body_f`` and a free joint's ``joint_f`` on one body, about the world origin."""
     body = tree.link_body[link]
     joint = tree.link_joint[link]
     origin = m.position[link]
     r_OC = m.com[link] - origin
-    wrench = wp.spatial_vectord()
+    wrench = wrench_at(wp.float64(bodies.mass[body]) * gravity_at(bodies, body), wp.vec3d(), m.com[link])
     if efforts.body_f.shape[0] > 0:
         residual = residual_from_body_f(orders, efforts.body_f, body, r_OC)
         wrench = wrench - wrench_at(linear(residual), angular(residual), origin)
@@ -65,35 +65,26 @@ def applied_wrench(tree: Tree, joints: Joints, m: Motion, orders: Orders, effort
 
 
 @wp.func
-def spring_effort(tree: Tree, joints: Joints, joint_q: wp.array[wp.float32], link: int, i: int):
-    """Force of the passive spring at q0 on the i-th dof of a link's joint."""
+def joint_effort(
+    tree: Tree, joints: Joints, efforts: Efforts, joint_q: wp.array[wp.float32], link: int, i: int, v0: wp.float64
+):
+    """Force on the i-th dof of a link's joint: ``joint_f``, the passive spring at q0 and, if asked for, the drive."""
     joint = tree.link_joint[link]
     dof = tree.link_dof_start[link] + i
+    public = tree.dof_public[dof]
     effort = wp.float64(0.0)
     if not flies(joints, joint):
-        stiffness = wp.float64(joints.stiffness[tree.dof_public[dof]])
+        if efforts.joint_f.shape[0] > 0:
+            effort = wp.float64(efforts.joint_f[public])
+        stiffness = wp.float64(joints.stiffness[public])
         if stiffness != wp.float64(0.0):
             if joints.type[joint] == BALL:
                 q = read_quaternion(joint_q, joints.q_start[joint])
                 rest = read_quaternion(joints.rest_q, joints.q_start[joint])
-                effort = stiffness * rotation_vector(rest * wp.quat_inverse(q))[i]
+                effort += stiffness * rotation_vector(rest * wp.quat_inverse(q))[i]
             else:
                 coord = tree.dof_coord[dof]
-                effort = stiffness * (wp.float64(joints.rest_q[coord]) - wp.float64(joint_q[coord]))
-    return effort
-
-
-@wp.func
-def applied_effort(
-    tree: Tree, joints: Joints, efforts: Efforts, joint_q: wp.array[wp.float32], link: int, i: int, v0: wp.float64
-):
-    """``joint_f`` on the i-th dof of a link's joint and, if asked for, its drive's effort."""
-    joint = tree.link_joint[link]
-    dof = tree.link_dof_start[link] + i
-    effort = wp.float64(0.0)
-    if not flies(joints, joint):
-        if efforts.joint_f.shape[0] > 0:
-            effort = wp.float64(efforts.joint_f[tree.dof_public[dof]])
+                effort += stiffness * (wp.float64(joints.rest_q[coord]) - wp.float64(joint_q[coord]))
         if efforts.explicit_drives == 1 and tree.dof_coord[dof] >= 0:
             drive = read_drive(tree, joints, efforts.targets, joint_q, joint, dof, wp.min(i, 2))
             effort += explicit_effort(drive, v0)
@@ -101,19 +92,17 @@ def applied_effort(
 
 
 @wp.func
-def passive_impulse(tree: Tree, bodies: Bodies, m: Motion, orders: Orders, link: int, dt: wp.float64):
-    """What gravity and velocity products give one body: dt (W_g - I c - V x* I V).
+def product_impulse(tree: Tree, bodies: Bodies, m: Motion, orders: Orders, link: int, dt: wp.float64):
+    """What velocity products give one body: -dt (I c + V x* I V).
 
     Where positions follow the symplectic update, orientation and angular momentum turn alike.
     """
-    body = tree.link_body[link]
     V = m.velocity[link]
     IV = inertia_times(m.mass[link], m.moment[link], m.inertia[link], V)
     Ic = inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.bias[link])
-    weight = wrench_at(wp.float64(bodies.mass[body]) * gravity_at(bodies, body), wp.vec3d(), m.com[link])
-    impulse = dt * (weight - Ic - cross_force(V, IV))
+    impulse = -dt * (Ic + cross_force(V, IV))
     if orders.reference_is_com == 1:
-        turn = gyroscopic_impulse(bodies, body, m.rotation[link], angular(V), dt)
+        turn = gyroscopic_impulse(bodies, tree.link_body[link], m.rotation[link], angular(V), dt)
         impulse = impulse + motion(turn, wp.vec3d())
     return impulse
 
@@ -122,9 +111,9 @@ def passive_impulse(tree: Tree, bodies: Bodies, m: Motion, orders: Orders, link:
 def own_momentum(
     tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts, link: int, dt: wp.float64
 ):
-    """Momentum I V of one body and what applied wrenches add to it."""
+    """Momentum I V of one body and what external wrenches add to it."""
     IV = inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.velocity[link])
-    return IV + dt * applied_wrench(tree, joints, m, orders, efforts, link)
+    return IV + dt * external_wrench(tree, joints, bodies, m, orders, efforts, link)
 
 
 @wp.func
@@ -165,7 +154,7 @@ def free_motion(
     end = tree.tree_link_start[t + 1]
     rounds = rounds_needed(tree, joints, m, orders, t, dt)
     for link in range(start, end):
-        change.momentum[link] = passive_impulse(tree, bodies, m, orders, link, dt)
+        change.momentum[link] = product_impulse(tree, bodies, m, orders, link, dt)
         m.momentum[link] = own_momentum(tree, joints, bodies, m, orders, efforts, link, dt) + change.momentum[link]
     for up in range(end - start):
         link = end - 1 - up
@@ -175,7 +164,7 @@ def free_motion(
         add_to_parent(tree, m, link)
     solve_free_motion(tree, m, t)
     if rounds > 0:
-        passive_momentum(tree, joints, m, change, efforts, joint_q, t, dt)
+        gather_momentum(tree, m, change, t)
         solve_change(tree, m, change, t)
     for _round in range(rounds):
         push_products(tree, joints, bodies, m, change, t, dt)
@@ -268,8 +257,7 @@ def add_joint_terms(
     """Armature, implicit damping and spring on the diagonal, and the dof's entry of r = A v_star in v_star's place."""
     armature, implicit = own_inertia(tree, joints, efforts, link, dof, dt)
     i = dof - tree.link_dof_start[link]
-    effort = spring_effort(tree, joints, joint_q, link, i)
-    effort += applied_effort(tree, joints, efforts, joint_q, link, i, m.v0[dof])
+    effort = joint_effort(tree, joints, efforts, joint_q, link, i, m.v0[dof])
     local = dof - tree.tree_dof_start[t]
     size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
     diagonal = tree.tree_block_start[t] + local * size + local
@@ -320,27 +308,6 @@ def solve_free_motion(tree: Tree, m: Motion, t: int):
     free = free_block(tree, m, t, first + locked, first + locked)
     factor_alone(m.factor, free, tree.dof_last, 0, 1)
     solve_alone(m.factor, free, tree.dof_last, m.v_star, 0, 1)
-
-
-@wp.func
-def passive_momentum(
-    tree: Tree,
-    joints: Joints,
-    m: Motion,
-    change: Motion,
-    efforts: Efforts,
-    joint_q: wp.array[wp.float32],
-    t: int,
-    dt: wp.float64,
-):
-    """What passive impulses of the links, springs and damping give every dof: r - A v0, but for what is applied."""
-    gather_momentum(tree, m, change, t)
-    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
-        first = tree.link_dof_start[link]
-        for dof in range(wp.max(first, tree.tree_dof_start[t] + m.locked[t]), tree.link_dof_start[link + 1]):
-            _armature, implicit = own_inertia(tree, joints, efforts, link, dof, dt)
-            spring = spring_effort(tree, joints, joint_q, link, dof - first)
-            change.v0[dof] = change.v0[dof] + dt * spring - implicit * m.v0[dof]
 
 
 @wp.func

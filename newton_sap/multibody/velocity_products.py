@@ -1,9 +1,9 @@
 """Velocity products of a tree whose rates change within the step (F 1.1).
 
 A product of two velocities at the start of the step feeds a chain without damping. Here one of the two is the velocity
-that passive forces lead to: ``A v_star = r - dt S^T F(v0, d)``, where ``r`` has the products of ``v0`` with itself, ``F`` is
-linear in both, and ``A d = r_passive - A v0 - dt S^T F(v0, d)`` in its first rounds. Applied forces have no part in ``d``, so
-that a constraint does what its force does.
+that the products themselves lead to: ``A v_star = r - dt S^T F(v0, d)``, where ``r`` has the products of ``v0`` with itself,
+``F`` is linear in both, and ``A d = -dt (C v0 + S^T F(v0, d))`` in its first rounds. Other forces have no part in ``d``: what
+holds against them, a drive or the ground, is known only after the solve, and would be swung about by a fall that it stops.
 """
 
 import warp as wp
@@ -102,12 +102,16 @@ def product_force(
 
 @wp.func
 def rounds_needed(tree: Tree, joints: Joints, m: Motion, orders: Orders, t: int, dt: wp.float64):
-    """How often to follow a tree's change of velocity; a body that flies alone has no axes that others carry."""
+    """How often to follow a tree's change of velocity.
+
+    Never that of a body that flies alone, which has no axes that others carry, nor that of a tree that couplings hold,
+    which does not move as ``d`` says.
+    """
     rounds = int(0)
     start = tree.tree_link_start[t]
     end = tree.tree_link_start[t + 1]
     alone = end - start == 1 and flies(joints, tree.link_joint[start])
-    if orders.reference_is_com == 1 and not alone:
+    if orders.reference_is_com == 1 and not alone and tree.tree_tied[t] == 0:
         fastest = wp.float64(0.0)
         for link in range(start, end):
             fastest = wp.max(fastest, wp.length_sq(angular(m.velocity[link])))
