@@ -6,12 +6,18 @@ back solves with ``A`` for a virtual velocity of each, as that of a step does wi
 
 import warp as wp
 
-from ..multibody.free_motion import own_inertia, product_impulse
+from ..multibody.free_motion import own_inertia, own_momentum, product_impulse
 from ..multibody.spatial import inertia_times
 from ..multibody.velocity_products import gather_momentum, product_force, push_products, rounds_needed, swing_of
 from ..workspace import Joints, Motion, Tree
 from .scene import Scene, free_velocity
 from .sensitivity import Sensitivity, factor_by_rows, lay_out, solve_transposed
+
+
+@wp.func
+def impulse_at_start(scene: Scene, m: Motion, link: int):
+    """-dt C v0 of one body."""
+    return product_impulse(scene.tree, scene.bodies, m, scene.orders, link, own_momentum(m, link), scene.step.dt)
 
 
 @wp.kernel(enable_backward=False)
@@ -33,7 +39,7 @@ def find_changes(
     for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
         rounds[t] = rounds_needed(tree, scene.joints, m, scene.orders, t, scene.step.dt)
         for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
-            scratch.momentum[link] = product_impulse(tree, scene.bodies, m, scene.orders, link, scene.step.dt)
+            scratch.momentum[link] = impulse_at_start(scene, m, link)
         gather_momentum(tree, m, scratch, t)
     solve_transposed(first.S, first.start[g], n, first.pivot, scratch.v0, base)  # A is its own transpose
     for dof in range(base, base + n):
@@ -84,7 +90,7 @@ def change_power_of_links(
     link = wp.tid()
     tree = scene.tree
     Id = inertia_times(m.mass[link], m.moment[link], m.inertia[link], free_velocity(tree, m, s.velocity, link))
-    P = product_impulse(tree, scene.bodies, m, scene.orders, link, scene.step.dt)
+    P = impulse_at_start(scene, m, link)
     P += impulse_of_change(scene, m, before, rounds, least, link)
     U = free_velocity(tree, m, s.virtual_velocity, link)
     wp.atomic_add(power, tree.tree_group[tree.link_tree[link]], wp.dot(U, Id - P))

@@ -23,7 +23,7 @@ from ..constraints.hunt_crossley import normal_impulse
 from ..constraints.joint_rows import dof_rows
 from ..constraints.lagged import bound_friction
 from ..constraints.response import tangential
-from ..multibody.free_motion import joint_effort, own_inertia, own_momentum, product_impulse
+from ..multibody.free_motion import external_wrench, joint_effort, own_inertia, own_momentum, product_impulse
 from ..multibody.spatial import inertia_times, velocity_at
 from ..problem import regularize_contact
 from ..workspace import ROWS_PER_DOF, ContactPool, Motion, RowPool, Tree
@@ -39,10 +39,12 @@ def link_power(
     """u . (I V - P): what a body's momentum at the end lacks of its momentum after free motion."""
     link = wp.tid()
     tree = scene.tree
+    dt = scene.step.dt
     V = link_velocity(tree, m, s.velocity, link)
     IV = inertia_times(m.mass[link], m.moment[link], m.inertia[link], V)
-    P = own_momentum(tree, scene.joints, scene.bodies, m, scene.orders, scene.efforts, link, scene.step.dt)
-    P += product_impulse(tree, scene.bodies, m, scene.orders, link, scene.step.dt)
+    IV0 = own_momentum(m, link)
+    P = IV0 + product_impulse(tree, scene.bodies, m, scene.orders, link, IV0, dt)
+    P += dt * external_wrench(tree, scene.joints, scene.bodies, m, scene.orders, scene.efforts, link)
     P += impulse_of_change(scene, m, change, rounds, 1, link)
     U = free_velocity(tree, m, s.virtual_velocity, link)
     wp.atomic_add(power, tree.tree_group[tree.link_tree[link]], wp.dot(U, IV - P))

@@ -92,28 +92,26 @@ def joint_effort(
 
 
 @wp.func
-def product_impulse(tree: Tree, bodies: Bodies, m: Motion, orders: Orders, link: int, dt: wp.float64):
+def own_momentum(m: Motion, link: int):
+    """Momentum I V of one body at the start of the step."""
+    return inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.velocity[link])
+
+
+@wp.func
+def product_impulse(
+    tree: Tree, bodies: Bodies, m: Motion, orders: Orders, link: int, IV: wp.spatial_vectord, dt: wp.float64
+):
     """What velocity products give one body: -dt (I c + V x* I V).
 
     Where positions follow the symplectic update, orientation and angular momentum turn alike.
     """
     V = m.velocity[link]
-    IV = inertia_times(m.mass[link], m.moment[link], m.inertia[link], V)
     Ic = inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.bias[link])
     impulse = -dt * (Ic + cross_force(V, IV))
     if orders.reference_is_com == 1:
         turn = gyroscopic_impulse(bodies, tree.link_body[link], m.rotation[link], angular(V), dt)
         impulse = impulse + motion(turn, wp.vec3d())
     return impulse
-
-
-@wp.func
-def own_momentum(
-    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts, link: int, dt: wp.float64
-):
-    """Momentum I V of one body and what external wrenches add to it."""
-    IV = inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.velocity[link])
-    return IV + dt * external_wrench(tree, joints, bodies, m, orders, efforts, link)
 
 
 @wp.func
@@ -154,8 +152,10 @@ def free_motion(
     end = tree.tree_link_start[t + 1]
     rounds = rounds_needed(tree, joints, m, orders, t, dt)
     for link in range(start, end):
-        change.momentum[link] = product_impulse(tree, bodies, m, orders, link, dt)
-        m.momentum[link] = own_momentum(tree, joints, bodies, m, orders, efforts, link, dt) + change.momentum[link]
+        IV = own_momentum(m, link)
+        impulse = product_impulse(tree, bodies, m, orders, link, IV, dt)
+        change.momentum[link] = impulse
+        m.momentum[link] = IV + impulse + dt * external_wrench(tree, joints, bodies, m, orders, efforts, link)
     for up in range(end - start):
         link = end - 1 - up
         for dof in range(tree.link_dof_start[link], tree.link_dof_start[link + 1]):
