@@ -162,21 +162,15 @@ def free_motion(
             write_column(tree, m, t, link, dof)
             add_joint_terms(tree, joints, m, efforts, joint_q, t, link, dof, dt)
         add_to_parent(tree, m, link)
-    solve_free_motion(tree, m, t)
+    factor_free_motion(tree, m, t)
     if rounds > 0:
         gather_momentum(tree, m, change, t)
-        solve_change(tree, m, change, t)
     for _round in range(rounds):
+        solve_change(tree, m, change, t)
         push_products(tree, joints, bodies, m, change, t, dt)
         gather_momentum(tree, m, change, t)
-        for link in range(start, end):
-            m.momentum[link] = m.momentum[link] + change.momentum[link]
-        solve_change(tree, m, change, t)
-        for dof in range(first, first + size):
-            m.v_star[dof] = m.v_star[dof] + change.v0[dof]
-    for dof in range(first, first + size):
-        m.v[dof] = m.v_star[dof]
-        m.travel[dof] = m.v_star[dof]
+        add_products(tree, m, change, t)
+    solve_free_motion(tree, m, t)
     for link in range(start, end):
         note_drives(tree, joints, m, efforts, joint_q, t, link, dt)
 
@@ -290,6 +284,36 @@ def free_block(tree: Tree, m: Motion, t: int, offset: int, shift: int):
 
 
 @wp.func
+def factor_free_motion(tree: Tree, m: Motion, t: int):
+    """A_ff = U' U of the dofs that are not prescribed."""
+    first = tree.tree_dof_start[t]
+    size = tree.tree_dof_start[t + 1] - first
+    block = tree.tree_block_start[t]
+    factor = tree.tree_factor_start[t]
+    locked = m.locked[t]
+    for i in range(locked, size):
+        for k in range(i, tree.dof_last[first + i] - first + 1):
+            m.factor[factor + i * size + k] = m.A[block + i * size + k]
+    factor_alone(m.factor, free_block(tree, m, t, first + locked, first + locked), tree.dof_last, 0, 1)
+
+
+@wp.func
+def solve_change(tree: Tree, m: Motion, change: Motion, t: int):
+    """A_ff d_f = momentum, in its place; prescribed dofs have none."""
+    unlocked = tree.tree_dof_start[t] + m.locked[t]
+    solve_alone(m.factor, free_block(tree, m, t, unlocked, unlocked), tree.dof_last, change.v0, 0, 1)
+
+
+@wp.func
+def add_products(tree: Tree, m: Motion, change: Motion, t: int):
+    """Let r and the links have what velocity products made of a change."""
+    for dof in range(tree.tree_dof_start[t], tree.tree_dof_start[t + 1]):
+        m.v_star[dof] = m.v_star[dof] + change.v0[dof]
+    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+        m.momentum[link] = m.momentum[link] + change.momentum[link]
+
+
+@wp.func
 def solve_free_motion(tree: Tree, m: Motion, t: int):
     """A_ff v_star_f = r_f - A_fk v_k: prescribed dofs, which lead the tree, keep their velocity."""
     first = tree.tree_dof_start[t]
@@ -301,20 +325,11 @@ def solve_free_motion(tree: Tree, m: Motion, t: int):
     for i in range(locked, size):
         for k in range(locked):
             m.v_star[first + i] = m.v_star[first + i] - m.A[block + i * size + k] * m.v0[first + k]
-    factor = tree.tree_factor_start[t]
-    for i in range(locked, size):
-        for k in range(i, tree.dof_last[first + i] - first + 1):
-            m.factor[factor + i * size + k] = m.A[block + i * size + k]
     free = free_block(tree, m, t, first + locked, first + locked)
-    factor_alone(m.factor, free, tree.dof_last, 0, 1)
     solve_alone(m.factor, free, tree.dof_last, m.v_star, 0, 1)
-
-
-@wp.func
-def solve_change(tree: Tree, m: Motion, change: Motion, t: int):
-    """A_ff d_f = momentum, in its place; prescribed dofs have none."""
-    unlocked = tree.tree_dof_start[t] + m.locked[t]
-    solve_alone(m.factor, free_block(tree, m, t, unlocked, unlocked), tree.dof_last, change.v0, 0, 1)
+    for i in range(size):
+        m.v[first + i] = m.v_star[first + i]
+        m.travel[first + i] = m.v_star[first + i]
 
 
 @wp.func
