@@ -20,7 +20,7 @@ def impulse_at_start(scene: Scene, m: Motion, link: int):
     return product_impulse(scene.tree, scene.bodies, m, scene.orders, link, own_momentum(m, link), scene.step.dt)
 
 
-@wp.kernel(enable_backward=False)
+@wp.kernel(enable_backward=False, module="unique")
 def find_changes(
     scene: Scene,
     m: Motion,

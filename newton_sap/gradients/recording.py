@@ -34,10 +34,9 @@ NEVER = 3
 
 
 @cache
-def differentiable(kernel, on_cpu: bool):
-    """A kernel with an adjoint; unoptimised on a CPU, where it runs as fast and compiles in a quarter of the time."""
-    options = {"optimization_level": 0} if on_cpu else None
-    return wp.kernel(kernel.func, enable_backward=True, module="unique", module_options=options)
+def differentiable(kernel):
+    """A kernel with an adjoint, in a module of its own."""
+    return wp.kernel(kernel.func, enable_backward=True, module="unique")
 
 
 class Recorder:
@@ -90,8 +89,7 @@ class Recorder:
             self._launch(publish_loop_joints, couplings, inputs)
 
     def _launch(self, kernel, count: int, inputs: list) -> None:
-        kernel = differentiable(kernel, self.device.is_cpu)
-        wp.launch(kernel, dim=count, inputs=inputs, block_dim=BLOCK_DIM, device=self.device)
+        wp.launch(differentiable(kernel), dim=count, inputs=inputs, block_dim=BLOCK_DIM, device=self.device)
         if self.device.is_capturing:
             self._captured.append(inputs)
 
