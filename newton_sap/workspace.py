@@ -130,7 +130,8 @@ class Motion:
     """Kinematics and free motion of the current step (float64).
 
     The solver's second one, ``arrived``, is placed at the end of the step: its ``v0`` is the new velocity, and observables
-    gather impulses in its ``momentum``.
+    gather impulses in its ``momentum``. Before that, as ``change``, it has the change of velocity that velocity products
+    follow, of the rates, of the links, and what it makes of their momentum.
     """
 
     position: wp.array[wp.vec3d]  # (L,) body origin [m]
