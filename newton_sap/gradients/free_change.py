@@ -56,7 +56,7 @@ def find_changes(
 
 
 @wp.kernel
-def swing(tree: Tree, joints: Joints, m: Motion, change: Motion):
+def swing_links(tree: Tree, joints: Joints, m: Motion, change: Motion):
     """Change of velocity and bias of every link, root to leaves, from ``change.v0``."""
     t = wp.tid()
     for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):

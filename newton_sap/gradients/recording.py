@@ -17,7 +17,7 @@ from ..multibody.integration import UPDATES, integrate
 from ..multibody.kinematics import kinematics
 from ..workspace import ROWS_PER_DOF, ContactPool, CouplingTable, Motion, RowPool, StateArrays, Tendons, allocate
 from .coupling_power import CouplerRows, coupling_power
-from .free_change import change_power_of_dofs, change_power_of_links, find_changes, swing
+from .free_change import change_power_of_dofs, change_power_of_links, find_changes, swing_links
 from .scene import Scene
 from .sensitivity import Sensitivity, balance, sensitivity_kernel
 from .support import require_differentiable
@@ -110,7 +110,7 @@ class Recorder:
             self._launch(change_power_of_dofs, size.dof_count, [scene, m, s, power])
             change = self._own(Motion, self._no_motion, lengths)
             self._launch(balance, size.group_count, [scene.tree, s, power, change.v0])
-            self._launch(swing, size.tree_count, [scene.tree, scene.joints, m, change])
+            self._launch(swing_links, size.tree_count, [scene.tree, scene.joints, m, change])
         return change, rounds
 
     def _matrix(self) -> wp.array:
