@@ -46,7 +46,7 @@ def kernels_made_for_models():
         found[f"power {law}"] = contact_power(contact_law(law))
     for name, value in vars(recording).items():
         if isinstance(value, wp.Kernel) and not value.options.get("enable_backward"):
-            found[f"adjoint {name}"] = recording.differentiable(value, on_cpu=False)
+            found[f"adjoint {name}"] = recording.differentiable(value)
     return found
 
 

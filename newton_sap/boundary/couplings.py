@@ -96,8 +96,10 @@ def tied_groups(table: CouplingTable) -> wp.array:
 
 
 def tied_trees(table: CouplingTable, topology: Topology) -> wp.array:
-    """Return (trees,) 1 where a tree has a coupling, with another or within itself, else 0."""
-    tied = np.isin(np.arange(topology.tree_count), table.tree.numpy())
+    """Return (trees,) 1 where a coupling holds a tree, to another or in itself, else 0; limits and tendons only push or pull."""
+    holds = ~np.isin(table.kind.numpy(), (int(BALL_LIMITS), int(TENDON)))
+    held = table.tree.numpy()[np.repeat(holds, np.diff(table.tree_start.numpy()))]
+    tied = np.isin(np.arange(topology.tree_count), held)
     return wp.array(tied.astype(np.int32), dtype=wp.int32, device=table.tree.device)
 
 
