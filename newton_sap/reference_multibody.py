@@ -402,16 +402,24 @@ class Multibody:
         v_star = v0.copy()
         if u.any():
             v_star[u] = np.linalg.solve(A[np.ix_(u, u)], r[u] - A[np.ix_(u, known)] @ v0[known])
-            change = np.zeros(m.dofs)
-            change[u] = np.linalg.solve(A[np.ix_(u, u)], dt * products[u])
-            for turn in (SLOW_TURN, FAST_TURN) if self.position_update == "symplectic" else ():
-                faster = u & (dt * self._fastest_turn(m, kin) > turn) & ~m.tied()[m.root[m.joint_of_dof]]
-                force = self._product_force(m, v0, change)
-                change = np.zeros(m.dofs)
-                if faster.any():  # whole trees, which have no mass in common
-                    change[faster] = np.linalg.solve(A[np.ix_(faster, faster)], -dt * force[faster])
-                v_star = v_star + change
+            if self.position_update == "symplectic":
+                v_star += self._products_of_change(m, kin, A, v0, dt * products, dt)
         return A, v_star
+
+    def _products_of_change(self, m, kin, A, v0, momentum, dt):
+        """What velocity products add to v_star as they follow the change of velocity that they make, shape (dofs,)."""
+        turn = dt * self._fastest_turn(m, kin)
+        alone = m.unknown & ~m.tied()[m.root[m.joint_of_dof]]
+        added = np.zeros(m.dofs)
+        for least in SLOW_TURN, FAST_TURN:
+            follows = alone & (turn > least)  # whole trees, which have no mass in common
+            if not follows.any():
+                break
+            block, change = np.ix_(follows, follows), np.zeros(m.dofs)
+            change[follows] = np.linalg.solve(A[block], momentum[follows])
+            momentum = -dt * self._product_force(m, v0, change)
+            added[follows] += np.linalg.solve(A[block], momentum[follows])
+        return added
 
     def _fastest_turn(self, m, kin):
         """Angular speed [rad/s] of the fastest body of the tree of each dof, shape (dofs,)."""

@@ -166,7 +166,7 @@ def free_motion(
     if rounds > 0:
         gather_momentum(tree, m, change, t)
     for _round in range(rounds):
-        solve_change(tree, m, change, t)
+        solve_free(tree, m, change.v0, t)
         push_products(tree, joints, bodies, m, change, t, dt)
         gather_momentum(tree, m, change, t)
         add_products(tree, m, change, t)
@@ -298,10 +298,10 @@ def factor_free_motion(tree: Tree, m: Motion, t: int):
 
 
 @wp.func
-def solve_change(tree: Tree, m: Motion, change: Motion, t: int):
-    """A_ff d_f = momentum, in its place; prescribed dofs have none."""
+def solve_free(tree: Tree, m: Motion, momentum: wp.array[wp.float64], t: int):
+    """A_ff x_f = momentum_f, in its place; entries of prescribed dofs are left alone."""
     unlocked = tree.tree_dof_start[t] + m.locked[t]
-    solve_alone(m.factor, free_block(tree, m, t, unlocked, unlocked), tree.dof_last, change.v0, 0, 1)
+    solve_alone(m.factor, free_block(tree, m, t, unlocked, unlocked), tree.dof_last, momentum, 0, 1)
 
 
 @wp.func
@@ -325,8 +325,7 @@ def solve_free_motion(tree: Tree, m: Motion, t: int):
     for i in range(locked, size):
         for k in range(locked):
             m.v_star[first + i] = m.v_star[first + i] - m.A[block + i * size + k] * m.v0[first + k]
-    free = free_block(tree, m, t, first + locked, first + locked)
-    solve_alone(m.factor, free, tree.dof_last, m.v_star, 0, 1)
+    solve_free(tree, m, m.v_star, t)
     for i in range(size):
         m.v[first + i] = m.v_star[first + i]
         m.travel[first + i] = m.v_star[first + i]
