@@ -16,7 +16,7 @@ from .suggest import suggestion
 
 CONTACT_MODELS = ("sap", "lagged", "similar")
 PRECISIONS = ("float64", "mixed")
-CONTACT_WEIGHTS = ("delassus", "body_inertia")
+CONTACT_WEIGHTS = ("joint_blocks", "delassus", "body_inertia")
 CONTACT_POINTS = ("shared", "witness")
 POSITION_UPDATES = ("symplectic", "sap_euler", "midpoint")
 MATERIAL_RULES = ("newton", "drake")
@@ -51,10 +51,12 @@ class SAPOptions:
     """``"float64"`` throughout, or ``"mixed"``: the Hessian is assembled and factored in float32 while cost,
     gradient, line search and stopping test stay in float64. Default: float64, Drake."""
 
-    contact_weight: str = "delassus"
+    contact_weight: str = "joint_blocks"
     """Effective inverse mass ``w`` [1/kg] of a contact, which scales the friction regularisation and the near-rigid
-    bound. ``"delassus"``: ``|J diag(A)^-1 J^T|_F / 3`` (Drake). ``"body_inertia"``: mean over three directions of
-    ``1/m + (r x c)^T I^-1 (r x c)`` of the two bodies, blind to articulation (SAP Warp's approximate presets)."""
+    bound. ``"delassus"``: ``|J diag(A)^-1 J^T|_F / 3`` (Drake). ``"joint_blocks"``: the same with the 3 x 3 blocks of free
+    and ball joints' rotations in place of their diagonals. ``"body_inertia"``: mean over three directions of
+    ``1/m + (r x c)^T I^-1 (r x c)`` of the two bodies, blind to articulation (SAP Warp's approximate presets). Default:
+    does not depend on the axes in which velocities are written."""
 
     contact_point: str = "shared"
     """``"shared"``: one point for both bodies, the two surface points weighted by stiffness (Drake), which conserves

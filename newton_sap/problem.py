@@ -14,6 +14,7 @@ from .constraints.restitution import apply_restitution
 from .linalg.lanes import sync
 from .minimizer.objective import contact_velocity, mass_times
 from .multibody.free_motion import gravity_at
+from .multibody.joints import turns_freely
 from .multibody.paths import path_length, shared_path
 from .multibody.spatial import angular, to_mat33d, velocity_at
 from .workspace import ROWS_PER_DOF, Bodies, ContactPool, CouplingTable, Joints, Motion, Pools, Problem, RowPool, Tree
@@ -148,13 +149,38 @@ def contact_jacobian(tree: Tree, m: Motion, pool: ContactPool, problem: Problem,
 
 
 @wp.func
-def delassus_weight(problem: Problem, pool: ContactPool, slot: int, base: int):
-    """w = |J diag(A)^-1 J^T|_F / 3 [1/kg] (F 2.2)."""
+def joint_block(m: Motion, problem: Problem, u: int, base: int):
+    """Rows and columns u to u + 2 of A: how hard the three rotations of one joint are to turn."""
+    column = u - base - problem.block[u]
+    B = wp.mat33d()
+    for i in range(3):
+        for k in range(3):
+            B[i, k] = m.A[problem.A_row[u + i] + column + k]
+    return B
+
+
+@wp.func
+def delassus_weight(
+    tree: Tree, joints: Joints, m: Motion, problem: Problem, pool: ContactPool, slot: int, base: int, blocks: int
+):
+    """w = |J B^-1 J^T|_F / 3 [1/kg] (F 2.2).
+
+    B is the diagonal of A, with ``blocks`` the three rotations of a free or ball joint together, whose axes nothing in the
+    motion distinguishes.
+    """
     W = wp.mat33d()
-    for s in range(pool.support[slot]):
-        J = pool.J[slot * pool.stride + s]
-        scale = problem.scale[base + pool.unknown[slot * pool.stride + s]]
-        W += wp.outer(J, J) * (scale * scale)
+    s = int(0)
+    while s < pool.support[slot]:
+        at = slot * pool.stride + s
+        u = base + pool.unknown[at]
+        link = tree.dof_link[problem.dof[u]]
+        if blocks == 1 and problem.dof[u] == tree.link_dof_start[link] and turns_freely(joints, tree.link_joint[link]):
+            turns = wp.matrix_from_cols(pool.J[at], pool.J[at + 1], pool.J[at + 2])
+            W += turns * wp.inverse(joint_block(m, problem, u, base)) * wp.transpose(turns)
+            s += 3
+        else:
+            W += wp.outer(pool.J[at], pool.J[at]) * (problem.scale[u] * problem.scale[u])
+            s += 1
     return wp.sqrt(wp.ddot(W, W)) / wp.float64(3.0)
 
 
@@ -184,6 +210,7 @@ def tree_mass(tree: Tree, m: Motion, link: int):
 @wp.func
 def effective_weight(
     tree: Tree,
+    joints: Joints,
     bodies: Bodies,
     m: Motion,
     pool: ContactPool,
@@ -196,7 +223,7 @@ def effective_weight(
 
     A point close to all axes seems to have any mass behind it, and a contact as stiff as that would throw its bodies.
     """
-    w = delassus_weight(problem, pool, slot, base)
+    w = delassus_weight(tree, joints, m, problem, pool, slot, base, options.joint_blocks)
     if options.body_inertia_weight == 1:
         w = body_weight(tree, bodies, m, pool.link_a[slot], pool.point_a[slot])
         w += body_weight(tree, bodies, m, pool.link_b[slot], pool.point_b[slot])
@@ -253,6 +280,7 @@ def regularize_contact(
 @wp.func
 def prepare_contact(
     tree: Tree,
+    joints: Joints,
     bodies: Bodies,
     m: Motion,
     pool: ContactPool,
@@ -264,7 +292,7 @@ def prepare_contact(
 ):
     """Jacobian, compliance and stabilisation of one contact."""
     contact_jacobian(tree, m, pool, problem, slot, options.witness_points)
-    w = effective_weight(tree, bodies, m, pool, problem, options, slot, base)
+    w = effective_weight(tree, joints, bodies, m, pool, problem, options, slot, base)
     vn0 = wp.dot(pool.normal[slot], pool.bias[slot] + contact_velocity(pool, problem.v, slot, base))
     n0 = regularize_contact(pool, options, slot, w, vn0, dt)
     bound_friction(pool, slot, n0, options.stiction_tolerance)
@@ -329,7 +357,7 @@ def assemble_problem(
         number_problem(tree, joints, table, m, pools, problem, step, g)
     sync()
     for slot in range(start + lane, start + count, wp.block_dim()):
-        prepare_contact(tree, bodies, m, pools.contacts, problem, step.contacts, slot, base, step.dt)
+        prepare_contact(tree, joints, bodies, m, pools.contacts, problem, step.contacts, slot, base, step.dt)
     sync()
     for slot in range(start + lane, start + count, wp.block_dim()):
         if pools.contacts.spin_of[slot] >= 0:

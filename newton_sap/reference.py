@@ -297,6 +297,8 @@ class ReferenceSolver(Multibody):
             optional[name] = None if array is None else array.numpy().astype(float)
         materials = Materials(model, options)
         shape_body = model.shape_body.numpy()
+        blocks = np.where(m.block_mask(whole=options.contact_weight == "joint_blocks"), A, 0.0)
+        blocks = blocks[np.ix_(m.unknown, m.unknown)]
         rows = []
         for i in range(min(int(contacts.rigid_contact_count.numpy()[0]), contacts.rigid_contact_max)):
             shapes = int(data["shape0"][i]), int(data["shape1"][i])
@@ -315,10 +317,11 @@ class ReferenceSolver(Multibody):
                 surface = [weights[0] * surface[0] + weights[1] * surface[1]] * 2
             slip = None if optional["surface_velocity"] is None else optional["surface_velocity"][i]
             J, bias = self._relative_motion(m, kin, v0, bodies, surface, n, slip)
-            if options.contact_weight == "delassus":
-                w = np.linalg.norm((J[:, m.unknown] / np.diag(A)[m.unknown]) @ J[:, m.unknown].T) / 3.0
-            else:
+            if options.contact_weight == "body_inertia":
                 w = sum(_body_weight(m, kin, b, x) for b, x in zip(bodies, surface, strict=True))
+            else:
+                J_u = J[:, m.unknown]
+                w = np.linalg.norm(J_u @ np.linalg.solve(blocks, J_u.T)) / 3.0
             if not J.any() or w <= 0.0 or k <= 0.0:  # nothing that could move, or nothing that could push
                 continue
             if k == RIGID:  # a point close to all axes seems to have any mass behind it

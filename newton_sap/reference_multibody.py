@@ -205,6 +205,14 @@ class Snapshot:
         """Mask of the tree joints with six dofs, free and distance alike."""
         return ((self.type == FREE) | (self.type == DISTANCE)) & ~self.loop
 
+    def block_mask(self, whole):
+        """Mask of the diagonal of a matrix of dofs; with ``whole``, of the rotations of free and ball joints together."""
+        mask = np.eye(self.dofs, dtype=bool)
+        for j in np.flatnonzero(self.is_free() | (self.type == BALL)) if whole else ():
+            turns = slice(self.qd_start[j], self.qd_start[j] + 3)
+            mask[turns, turns] = True
+        return mask
+
     def coords(self, j):
         """Slice of a joint's coordinates."""
         return slice(self.q_start[j], self.q_start[j + 1])

@@ -7,8 +7,10 @@ import numpy as np
 import random_models as rm
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
 from newton_sap import SolverSAP
+from newton_sap.config import CONTACT_MODELS
 from newton_sap.reference import ReferenceSolver, quat_matrix
 
 TIGHT = dict(optimality_rel=1e-13, optimality_abs=1e-16, cost_rel=0.0, cost_abs=0.0, max_iterations=60)
@@ -230,3 +232,45 @@ def test_capacity_does_not_matter(case, dt, factor):
         np.testing.assert_array_equal(v, results[0][0])
         for name in ("joint_q", "joint_qd", "body_q", "body_qd"):
             np.testing.assert_array_equal(getattr(out, name).numpy(), getattr(results[0][1], name).numpy())
+
+
+def turn_axes(model, state, rng):
+    """Turn the axes along which free and ball joints write velocities; return the same state in the new coordinates."""
+    q, qd = state.joint_q.numpy().copy(), state.joint_qd.numpy().copy()
+    kinds, frames = model.joint_type.numpy(), [array.numpy() for array in (model.joint_X_p, model.joint_X_c)]
+    for joint in np.flatnonzero(np.isin(kinds, (newton.JointType.FREE, newton.JointType.BALL))):
+        turn = Rotation.random(random_state=rng)
+        for frame in frames:
+            frame[joint, 3:] = (Rotation.from_quat(frame[joint, 3:]) * turn).as_quat()
+        start, dof = model.joint_q_start.numpy()[joint], model.joint_qd_start.numpy()[joint]
+        at = start
+        if kinds[joint] == newton.JointType.FREE:
+            q[at : at + 3] = turn.inv().apply(q[at : at + 3])
+            qd[dof + 3 : dof + 6] = turn.inv().apply(qd[dof + 3 : dof + 6])
+            at += 3
+        q[at : at + 4] = (turn.inv() * Rotation.from_quat(q[at : at + 4]) * turn).as_quat()
+        qd[dof : dof + 3] = turn.inv().apply(qd[dof : dof + 3])
+    model.joint_X_p.assign(frames[0])
+    model.joint_X_c.assign(frames[1])
+    out = model.state()
+    out.joint_q.assign(q)
+    out.joint_qd.assign(qd)
+    out.body_f.assign(state.body_f)
+    newton.eval_fk(model, out.joint_q, out.joint_qd, out)
+    return out
+
+
+@few(20)
+@given(SEEDS, STEPS, st.sampled_from(CONTACT_MODELS), st.booleans())
+def test_axes_of_velocities_do_not_matter(seed, dt, contact_model, materials):
+    """Free and ball joints write their velocities along axes that no physics depends on, contact stiffness included."""
+    plain = dict.fromkeys(("armature", "damping", "springs", "limits", "drives"), False)
+    build = dict(tree_count=2, root_kinds=("free", "ball"), materials=materials, **plain)
+    model, turned = (rm.random_tree_model(seed, (1, 3), **build) for _ in range(2))
+    state = rm.random_state(model, seed)
+    contacts = rm.random_contacts(model, state, seed, welded=False)
+    results = []
+    for one, start in ((model, state), (turned, turn_axes(turned, state, np.random.default_rng(seed)))):
+        _, out, _ = solve(one, start, None, contacts, dt, contact_model=contact_model, **CONSTANT, **TIGHT)
+        results.append(out.body_qd.numpy())
+    np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-4 * np.abs(results[0]).max())

@@ -103,6 +103,7 @@ def contact_options(options) -> ContactOptions:
     out.drake_materials = int(options.material_rule == "drake")
     out.witness_points = int(options.contact_point == "witness")
     out.body_inertia_weight = int(options.contact_weight == "body_inertia")
+    out.joint_blocks = int(options.contact_weight == "joint_blocks")
     out.ahead = int(options.dissipation_ahead_of_touch)
     out.hunt_crossley = int(options.contact_model != "sap")
     out.spin_friction = int(options.spin_friction)

@@ -28,6 +28,7 @@ class ContactOptions:
     drake_materials: int
     witness_points: int
     body_inertia_weight: int
+    joint_blocks: int  # of the Delassus weight
     hunt_crossley: int  # the contact model's normal law
     ahead: int  # dissipation_ahead_of_touch
     spin_friction: int

@@ -49,6 +49,15 @@ def flies(joints: Joints, joint: int):
 
 
 @wp.func
+def turns_freely(joints: Joints, joint: int):
+    """Whether a joint's first three velocities are a rotation about any axis."""
+    free = flies(joints, joint)
+    if joint >= 0:
+        free = free or joints.type[joint] == BALL
+    return free
+
+
+@wp.func
 def parent_anchor(frame: MovingFrame, X_p: wp.transform):
     """The frame of the joint's anchor on the parent; velocity and bias are those of the parent."""
     out = MovingFrame()
