@@ -13,8 +13,8 @@ import warp as wp
 
 from .constraints.hunt_crossley import NormalLaw
 
-ROWS_PER_DOF = 6
-"""Scalar rows one dof can carry: two position limits, drive, dry friction, two velocity limits."""
+ROWS_PER_DOF = 5
+"""Scalar rows one dof can carry: two position limits, drive, dry friction, velocity limit."""
 
 DIRECT_DOFS = 512
 """Largest solve group whose Hessian is formed and factored; larger ones use conjugate gradients."""
@@ -208,16 +208,24 @@ class ContactPool:
 
 
 @wp.struct
+class RowLaw:
+    """``gamma = clamp(y, lower, upper)``, where ``R y`` is what ``v_hat - sign v`` exceeds the slack by, either way."""
+
+    sign: wp.float64  # of the coordinate's rate v; 0 where the row does not act
+    v_hat: wp.float64
+    R: wp.float64
+    slack: wp.float64  # how far from v_hat the rate is free
+    lower: wp.float64
+    upper: wp.float64
+
+
+@wp.struct
 class RowPool:
-    """Scalar clamped-linear rows ``gamma = clamp((v_hat - sign v) / R, lower, upper)``, group after group."""
+    """Scalar clamped-linear rows, group after group."""
 
     count: wp.array[wp.int32]  # (G,)
     unknown: wp.array[wp.int32]  # problem index; the tree's dof until unknowns are numbered
-    sign: wp.array[wp.float64]
-    v_hat: wp.array[wp.float64]
-    R: wp.array[wp.float64]
-    lower: wp.array[wp.float64]
-    upper: wp.array[wp.float64]
+    law: wp.array[RowLaw]
     gamma: wp.array[wp.float64]
     G: wp.array[wp.float64]
 
@@ -318,10 +326,7 @@ class CouplerPool:
     covector: wp.array[wp.spatial_vectord]  # (R,) F of a row between bodies, about the world origin
     slope: wp.array[wp.float64]  # (R,) of a row between coordinates, by which the leader's rate enters
     bias: wp.array[wp.float64]  # (R,) velocity that no unknown causes
-    v_hat: wp.array[wp.float64]  # (R,)
-    R: wp.array[wp.float64]  # (R,)
-    lower: wp.array[wp.float64]  # (R,)
-    upper: wp.array[wp.float64]  # (R,)
+    law: wp.array[RowLaw]  # (R,)
     vc: wp.array[wp.float64]  # (R,)
     dvc: wp.array[wp.float64]  # (R,)
     gamma: wp.array[wp.float64]  # (R,)

@@ -17,6 +17,7 @@ from newton_sap.constraints.lagged import lagged
 from newton_sap.constraints.response import hessian_block
 from newton_sap.constraints.similar import similar
 from newton_sap.constraints.spin_friction import spin_friction
+from newton_sap.workspace import RowLaw
 
 SOFT = float(SOFT_NORM.val if hasattr(SOFT_NORM, "val") else SOFT_NORM)
 LAWS = ("sap", "lagged", "similar", "spin")
@@ -92,9 +93,15 @@ def row_kernel(
     vc: wp.array[wp.float64], p: wp.array2d[wp.float64], cost: wp.array[wp.float64], gamma: wp.array[wp.float64],
     G: wp.array[wp.float64],
 ):  # fmt: skip
-    """Scalar row with parameters (v_hat, R, lower, upper)."""
+    """Scalar row with parameters (v_hat, R, slack, lower, upper)."""
     i = wp.tid()
-    response = clamped_linear(vc[i], p[i, 0], p[i, 1], p[i, 2], p[i, 3])
+    law = RowLaw()
+    law.v_hat = p[i, 0]
+    law.R = p[i, 1]
+    law.slack = p[i, 2]
+    law.lower = p[i, 3]
+    law.upper = p[i, 4]
+    response = clamped_linear(vc[i], law)
     cost[i] = response.cost
     gamma[i] = response.gamma
     G[i] = response.G
@@ -349,22 +356,30 @@ def test_spin_friction_is_bounded_and_brakes():
 ROW_BOUNDS = ((0.0, 1e300), (-0.4, 0.4), (-1e300, 1e300), (-1.0, 0.2))
 
 
+@pytest.mark.parametrize("slack", [0.0, 0.4])
 @pytest.mark.parametrize("bounds", ROW_BOUNDS)
-def test_scalar_row(bounds):
-    """The scalar law: derivatives, bounds, convexity and agreement with the reference, close to its kinks too."""
+def test_scalar_row(bounds, slack):
+    """The scalar law: derivatives, bounds, convexity and agreement with the reference, close to its kinks too.
+
+    With a slack it is two of the reference's rows, one from either side.
+    """
     rng = np.random.default_rng(10)
     v_hat, R = 0.3, 0.5
-    kinks = [v_hat - R * b for b in bounds if abs(b) < 1e300]
+    kinks = [v_hat - np.sign(b) * slack - R * b for b in bounds if abs(b) < 1e300]
+    kinks += [v_hat - slack, v_hat + slack] if slack else []
     vc = np.concatenate(
         [rng.normal(size=60), *(k + o * np.array([-1e-3, 1e-3, -1e-5, 1e-5]) for k in kinks for o in (1, 3))]
     )
-    p = np.tile([v_hat, R, *bounds], (len(vc), 1))
+    p = np.tile([v_hat, R, slack, *bounds], (len(vc), 1))
     cost, gamma, G = evaluate_rows(vc, p)
     ahead, behind = evaluate_rows(vc + STEP, p), evaluate_rows(vc - STEP, p)
     np.testing.assert_allclose((ahead[0] - behind[0]) / (2 * STEP), -gamma, atol=1e-8)
     np.testing.assert_allclose((ahead[1] - behind[1]) / (2 * STEP), -G, atol=1e-8)
     assert G.min() >= 0.0 and gamma.min() >= bounds[0] and gamma.max() <= bounds[1]
-    expected = np.array([reference.clamped_linear(v, v_hat, R, *bounds) for v in vc])
+    rows = [(v_hat, bounds)]
+    if slack:
+        rows = [(v_hat - slack, (0.0, bounds[1])), (v_hat + slack, (bounds[0], 0.0))]
+    expected = np.array([np.sum([reference.clamped_linear(v, at, R, *b) for at, b in rows], axis=0) for v in vc])
     np.testing.assert_allclose(np.column_stack([cost, gamma, G]), expected, rtol=1e-13, atol=1e-15)
     assert np.isfinite(cost).all()
 

@@ -7,7 +7,7 @@ axis of a loop joint through the velocities of both bodies (``loop_axes``), on a
 
 import warp as wp
 
-from ..workspace import Joints
+from ..workspace import Joints, RowLaw
 from .clamped_linear import near_rigid, regularization
 from .drives import Drive, Targets
 
@@ -54,23 +54,10 @@ class Axis:
     driven: int
 
 
-@wp.struct
-class RowLaw:
-    """``gamma = clamp((v_hat - sign v) / R, lower, upper)`` of a coordinate's rate ``v``; nothing where it does not act."""
-
-    acts: int
-    sign: wp.float64
-    v_hat: wp.float64
-    R: wp.float64
-    lower: wp.float64
-    upper: wp.float64
-
-
 @wp.func
 def row_law(sign: wp.float64, v_hat: wp.float64, R: wp.float64, lower: wp.float64, upper: wp.float64):
     """A row that acts; bounds that are no numbers, which a clamp would pass over, make its velocity none."""
     row = RowLaw()
-    row.acts = 1
     row.sign = sign
     row.v_hat = v_hat
     if not (lower <= upper):
@@ -156,13 +143,17 @@ def friction_law(options: JointOptions, axis: Axis, friction: wp.float32, dt: wp
 
 
 @wp.func
-def velocity_limit_law(joints: Joints, options: JointOptions, axis: Axis, sign: wp.float64):
-    """|v| <= limit in one direction."""
+def velocity_limit_law(joints: Joints, options: JointOptions, axis: Axis):
+    """|v| <= limit."""
     limit = joints.velocity_limit[axis.newton_dof]
     if limit >= NO_VELOCITY_LIMIT or limit <= 0.0:
         return RowLaw()
+    speed = wp.float64(limit)
     R = SPEED_GIVES * near_rigid(options.beta, axis.w)
-    return row_law(sign, -wp.float64(limit), R, wp.float64(0.0), UNBOUNDED)
+    # v_hat is zero, or no number where the limit is none.
+    row = row_law(wp.float64(1.0), speed - speed, R, -UNBOUNDED, UNBOUNDED)
+    row.slack = speed
+    return row
 
 
 @wp.func

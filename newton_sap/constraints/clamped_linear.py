@@ -1,10 +1,12 @@
 """The clamped-linear law of every scalar row: limits, drives, dry friction, velocity limits (F 2.6).
 
 ``gamma = clamp(y, lower, upper)`` with ``y = (v_hat - vc) / R``; the cost is ``R`` times a function that is quadratic
-inside the bounds and goes on linearly outside.
+inside the bounds and goes on linearly outside. With a slack, as a velocity limit has, ``vc`` is free near ``v_hat``.
 """
 
 import warp as wp
+
+from ..workspace import RowLaw
 
 wp.set_module_options({"enable_backward": False})
 
@@ -22,15 +24,17 @@ class ScalarResponse:
 
 
 @wp.func
-def clamped_linear(vc: wp.float64, v_hat: wp.float64, R: wp.float64, lower: wp.float64, upper: wp.float64):
-    """Cost, impulse and slope of one row at velocity ``vc``."""
+def clamped_linear(vc: wp.float64, law: RowLaw):
+    """Cost, impulse and slope of one row at velocity ``vc``, its sign included."""
     response = ScalarResponse()
-    y = (v_hat - vc) / R
-    response.gamma = wp.clamp(y, lower, upper)
+    error = law.v_hat - vc
+    free = wp.clamp(error, -law.slack, law.slack)
+    y = (error - free) / law.R
+    response.gamma = wp.clamp(y, law.lower, law.upper)
     # gamma y - gamma^2/2 is y^2/2 inside and its tangent outside.
-    response.cost = R * response.gamma * (y - wp.float64(0.5) * response.gamma)
-    if y > lower and y < upper:
-        response.G = wp.float64(1.0) / R
+    response.cost = law.R * response.gamma * (y - wp.float64(0.5) * response.gamma)
+    if y > law.lower and y < law.upper and wp.abs(error) >= law.slack:
+        response.G = wp.float64(1.0) / law.R
     return response
 
 

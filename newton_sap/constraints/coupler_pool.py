@@ -8,8 +8,8 @@ import warp as wp
 
 from ..multibody.paths import shared_path
 from ..multibody.spatial import angular, linear, rotation_of, to_quatd, to_vec3d, velocity_at
-from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
-from .axis_laws import Axis, RowLaw
+from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, Joints, Motion, Problem, RowLaw, Tree
+from .axis_laws import Axis
 
 wp.set_module_options({"enable_backward": False})
 
@@ -270,7 +270,7 @@ def place_row(
     law: RowLaw,
 ):
     """Let a law act on the rate F . (V_B - V_A); returns the next free slot."""
-    if law.acts == 0:
+    if law.sign == wp.float64(0.0):
         return row
     open_row(pool, row)
     pool.covector[row] = law.sign * F
@@ -282,8 +282,5 @@ def place_row(
 def settle_row(tree: Tree, pool: CouplerPool, problem: Problem, row: int, law: RowLaw, most: wp.float64):
     """Let a law act on what a row has gathered; returns the next free slot."""
     couple_row(pool, problem, row, tree.group_dof_start[pool.group[row / ROWS]], most)
-    pool.v_hat[row] = law.v_hat
-    pool.R[row] = law.R
-    pool.lower[row] = law.lower
-    pool.upper[row] = law.upper
+    pool.law[row] = law
     return row + 1

@@ -9,7 +9,7 @@ import warp as wp
 
 from ..multibody.spatial import motion, rotation_vector, to_vec3d
 from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tendons, Tree
-from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput
+from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput, row_law
 from .ball_limits import ball_limit_rows
 from .clamped_linear import near_rigid
 from .coupler_pool import ROWS, Anchor, add_motion, add_term, anchor_of, couple_row, open_row
@@ -109,10 +109,8 @@ def close_row(
     if w <= wp.float64(0.0):
         return
     faint = FAINT * most
-    pool.R[row] = near_rigid(beta, wp.max(w, faint * faint / w))
-    pool.v_hat[row] = -gap / (dt + tau)
-    pool.lower[row] = lower
-    pool.upper[row] = UNBOUNDED
+    R = near_rigid(beta, wp.max(w, faint * faint / w))
+    pool.law[row] = row_law(wp.float64(1.0), -gap / (dt + tau), R, lower, UNBOUNDED)
 
 
 @wp.func

@@ -3,11 +3,10 @@
 import warp as wp
 
 from ..multibody.joints import is_free
-from ..workspace import Joints, Motion, RowPool, Tree
+from ..workspace import Joints, Motion, RowLaw, RowPool, Tree
 from .axis_laws import (
     Axis,
     JointInput,
-    RowLaw,
     drive_law,
     friction_law,
     lower_limit_law,
@@ -22,22 +21,17 @@ wp.set_module_options({"enable_backward": False})
 @wp.func
 def push(rows: RowPool, at: int, dof: int, row: RowLaw):
     """Append a row that acts; ``unknown`` holds the dof until the problem numbers its unknowns."""
-    if row.acts == 0:
+    if row.sign == wp.float64(0.0):
         return at
     rows.unknown[at] = dof
-    rows.sign[at] = row.sign
-    rows.v_hat[at] = row.v_hat
-    rows.R[at] = row.R
-    rows.lower[at] = row.lower
-    rows.upper[at] = row.upper
+    rows.law[at] = row
     return at + 1
 
 
 @wp.func
 def push_resistance(joints: Joints, rows: RowPool, step: JointInput, at: int, axis: Axis, dt: wp.float64):
-    """What sees the velocity alone: its limit, as one row per direction, and dry friction."""
-    at = push(rows, at, axis.dof, velocity_limit_law(joints, step.options, axis, wp.float64(1.0)))
-    at = push(rows, at, axis.dof, velocity_limit_law(joints, step.options, axis, wp.float64(-1.0)))
+    """What sees the velocity alone: its limit and dry friction."""
+    at = push(rows, at, axis.dof, velocity_limit_law(joints, step.options, axis))
     return push(rows, at, axis.dof, friction_law(step.options, axis, joints.friction[axis.newton_dof], dt))
 
 

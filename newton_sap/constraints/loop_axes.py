@@ -9,13 +9,12 @@ import warp as wp
 
 from ..multibody.joints import BALL, read_quaternion
 from ..multibody.spatial import motion, rotation_vector, to_vec3d
-from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
+from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, RowLaw, Tree
 from .axis_laws import (
     NO_LIMIT,
     NO_VELOCITY_LIMIT,
     Axis,
     JointInput,
-    RowLaw,
     armature_law,
     drive_law,
     effort_law,
@@ -39,14 +38,13 @@ GIMBAL_LOCK = wp.constant(wp.float64(1.0e-3))
 DRIVE = wp.constant(0)
 LOWER = wp.constant(1)
 UPPER = wp.constant(2)
-FASTEST = wp.constant(3)  # velocity limits
-SLOWEST = wp.constant(4)
-FRICTION = wp.constant(5)
-AXIS_LAWS = wp.constant(6)  # so many for a coupling; what follows is forces, for another
-EFFORT = wp.constant(6)
-PASSIVE = wp.constant(7)
-ARMATURE = wp.constant(8)
-ALL_LAWS = wp.constant(9)
+FASTEST = wp.constant(3)
+FRICTION = wp.constant(4)
+AXIS_LAWS = wp.constant(5)  # so many for a coupling; what follows is forces, for another
+EFFORT = wp.constant(5)
+PASSIVE = wp.constant(6)
+ARMATURE = wp.constant(7)
+ALL_LAWS = wp.constant(8)
 
 
 @wp.struct
@@ -282,8 +280,8 @@ def law_of_axis(
         law = lower_limit_law(joints, step.options, axis, q, dt)
     elif which == UPPER and scalar:
         law = upper_limit_law(joints, step.options, axis, q, dt)
-    elif which == FASTEST or which == SLOWEST:
-        law = velocity_limit_law(joints, step.options, axis, wp.float64(1 - 2 * (which - FASTEST)))
+    elif which == FASTEST:
+        law = velocity_limit_law(joints, step.options, axis)
     elif which == FRICTION:
         law = friction_law(step.options, axis, joints.friction[k], dt)
     elif which == EFFORT:

@@ -6,12 +6,11 @@ is a coordinate like any other: the laws of ``axis_laws`` act on it.
 
 import warp as wp
 
-from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tendons, Tree
+from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, RowLaw, Tendons, Tree
 from .axis_laws import (
     UNBOUNDED,
     Axis,
     JointInput,
-    RowLaw,
     armature_law,
     drive_law,
     effort_law,
@@ -220,7 +219,7 @@ def tendon_rows(
         if which == ARMATURE and tendons.armature[t] != 0.0:
             # The armature keeps the length's own rate; what the turning of the path makes of it comes from outside.
             law = armature_law(tendons.armature[t], axis.v0 - dt * path_acceleration(tree, m, tendons, t))
-        if law.acts == 1:
+        if law.sign != wp.float64(0.0):
             row = settle_row(tree, pool, problem, row, along_the_length(law), measured.most)
             copy_terms(pool, row - 1, row)
     return row

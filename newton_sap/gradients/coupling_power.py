@@ -5,7 +5,7 @@ Compliance and whether a row acts are those of the step; directions and errors a
 
 import warp as wp
 
-from ..constraints.axis_laws import UNBOUNDED
+from ..constraints.axis_laws import UNBOUNDED, row_law
 from ..constraints.clamped_linear import clamped_linear
 from ..constraints.coupler_pool import ROWS, Anchor
 from ..constraints.couplers import (
@@ -20,7 +20,7 @@ from ..constraints.couplers import (
     held_row,
     held_translations,
 )
-from ..workspace import CouplingTable, Motion, Tree
+from ..workspace import CouplingTable, Motion, RowLaw, Tree
 from .scene import Scene, free_velocity, link_velocity, rate_of
 from .sensitivity import Sensitivity
 
@@ -30,7 +30,7 @@ class CouplerRows:
     """Rows of couplings as the step had them."""
 
     support: wp.array[wp.int32]  # (R,) 0 where a row does not act
-    R: wp.array[wp.float64]  # (R,)
+    law: wp.array[RowLaw]  # (R,)
 
 
 @wp.func
@@ -38,7 +38,8 @@ def row_impulse(rows: CouplerRows, row: int, vc: wp.float64, error: wp.float64, 
     """Impulse of a row that lets its error go within a time."""
     gamma = wp.float64(0.0)
     if rows.support[row] > 0:
-        gamma = clamped_linear(vc, -error / time, rows.R[row], lower, UNBOUNDED).gamma
+        law = row_law(wp.float64(1.0), -error / time, rows.law[row].R, lower, UNBOUNDED)
+        gamma = clamped_linear(vc, law).gamma
     return gamma
 
 

@@ -169,7 +169,7 @@ class Recorder:
     def _coupler_rows(self, solver) -> CouplerRows:
         """How the rows of couplings acted in this step."""
         rows = CouplerRows()
-        rows.support, rows.R = wp.clone(solver.pools.couplers.support), wp.clone(solver.pools.couplers.R)
+        rows.support, rows.law = wp.clone(solver.pools.couplers.support), wp.clone(solver.pools.couplers.law)
         return rows
 
     def _without_poses(self, before: StateArrays) -> StateArrays:

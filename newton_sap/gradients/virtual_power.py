@@ -53,8 +53,8 @@ def link_power(
 @wp.func
 def row_impulse(rows: RowPool, r: int, v: wp.float64):
     """What one scalar row gives its dof."""
-    response = clamped_linear(rows.sign[r] * v, rows.v_hat[r], rows.R[r], rows.lower[r], rows.upper[r])
-    return rows.sign[r] * response.gamma
+    law = rows.law[r]
+    return law.sign * clamped_linear(law.sign * v, law).gamma
 
 
 @wp.kernel

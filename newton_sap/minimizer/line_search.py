@@ -54,9 +54,10 @@ def add_row_slopes(pool: RowPool, problem: Problem, at: Range, alpha: wp.float64
     """-dvc gamma and dvc^2 G of this lane's scalar rows."""
     for r in range(at.row_start + at.lane, at.row_start + at.rows, at.lanes):
         u = at.base + pool.unknown[r]
-        dv = pool.sign[r] * problem.dv[u]
-        vc = pool.sign[r] * problem.v[u] + alpha * dv
-        response = clamped_linear(vc, pool.v_hat[r], pool.R[r], pool.lower[r], pool.upper[r])
+        law = pool.law[r]
+        dv = law.sign * problem.dv[u]
+        vc = law.sign * problem.v[u] + alpha * dv
+        response = clamped_linear(vc, law)
         slope.first = slope.first - dv * response.gamma
         slope.second = slope.second + dv * dv * response.G
     return slope
@@ -68,7 +69,7 @@ def add_coupler_slopes(pool: CouplerPool, at: Range, alpha: wp.float64, slope: S
     for r in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
         if pool.support[r] > 0:
             dv = pool.dvc[r]
-            response = clamped_linear(pool.vc[r] + alpha * dv, pool.v_hat[r], pool.R[r], pool.lower[r], pool.upper[r])
+            response = clamped_linear(pool.vc[r] + alpha * dv, pool.law[r])
             slope.first = slope.first - dv * response.gamma
             slope.second = slope.second + dv * dv * response.G
     return slope

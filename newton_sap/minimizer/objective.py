@@ -77,7 +77,7 @@ def row_impulse(rows: RowPool, problem: Problem, u: int):
     """Sum of sign gamma over the rows of one unknown."""
     impulse = wp.float64(0.0)
     for r in range(problem.row_start[u], problem.row_end[u]):
-        impulse += rows.sign[r] * rows.gamma[r]
+        impulse += rows.law[r].sign * rows.gamma[r]
     return impulse
 
 
@@ -151,8 +151,9 @@ def evaluate_rows(pool: RowPool, problem: Problem, at: Range):
     """Refresh every scalar row; return this lane's share of the cost."""
     cost = wp.float64(0.0)
     for r in range(at.row_start + at.lane, at.row_start + at.rows, at.lanes):
-        vc = pool.sign[r] * problem.v[at.base + pool.unknown[r]]
-        response = clamped_linear(vc, pool.v_hat[r], pool.R[r], pool.lower[r], pool.upper[r])
+        law = pool.law[r]
+        vc = law.sign * problem.v[at.base + pool.unknown[r]]
+        response = clamped_linear(vc, law)
         pool.gamma[r] = response.gamma
         pool.G[r] = response.G
         cost += response.cost
@@ -166,7 +167,7 @@ def evaluate_couplers(pool: CouplerPool, problem: Problem, at: Range):
     for r in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
         if pool.support[r] > 0:
             vc = pool.bias[r] + coupler_velocity(pool, problem.v, r, at.base)
-            response = clamped_linear(vc, pool.v_hat[r], pool.R[r], pool.lower[r], pool.upper[r])
+            response = clamped_linear(vc, pool.law[r])
             pool.vc[r] = vc
             pool.gamma[r] = response.gamma
             pool.G[r] = response.G
