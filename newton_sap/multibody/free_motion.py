@@ -116,7 +116,10 @@ def product_impulse(
 
 @wp.func
 def write_column(tree: Tree, m: Motion, t: int, link: int, dof: int):
-    """Column ``dof`` of the mass matrix: the subtree's momentum under a unit rate, seen by every dof above it."""
+    """Column ``dof`` of the mass matrix: the subtree's momentum under a unit rate, seen by every dof above it.
+
+    Entries of dofs that do not move each other keep the zero that they were made with.
+    """
     first = tree.tree_dof_start[t]
     size = tree.tree_dof_start[t + 1] - first
     block = tree.tree_block_start[t]
@@ -143,11 +146,6 @@ def free_motion(
 ):
     """r_k = S_k . P + a_k v0_k + dt tau_k, A = S^T I S + diag, and A v_star = r, leaves to root."""
     t = tree.first_tree + wp.tid()
-    first = tree.tree_dof_start[t]
-    size = tree.tree_dof_start[t + 1] - first
-    block = tree.tree_block_start[t]
-    for i in range(size * size):
-        m.A[block + i] = wp.float64(0.0)
     start = tree.tree_link_start[t]
     end = tree.tree_link_start[t + 1]
     rounds = rounds_needed(tree, joints, m, orders, t, dt)
