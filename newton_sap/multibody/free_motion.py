@@ -5,6 +5,7 @@ import warp as wp
 from ..boundary.convention import Orders, free_force_from_joint_f, residual_from_body_f
 from ..constraints.drives import Targets, explicit_effort, read_drive
 from ..linalg.cholesky import Skyline, factor_alone, solve_alone
+from ..linalg.inner_loops import hessian_functions
 from ..workspace import Bodies, Joints, Motion, Tree
 from .gyroscopic import gyroscopic_impulse
 from .joints import BALL, flies, is_free, read_quaternion
@@ -22,6 +23,8 @@ from .spatial import (
 from .velocity_products import gather_momentum, push_products, rounds_needed
 
 wp.set_module_options({"enable_backward": False})
+
+_, fill_row = hessian_functions(wp.float64)
 
 
 @wp.struct
@@ -290,8 +293,8 @@ def factor_free_motion(tree: Tree, m: Motion, t: int):
     factor = tree.tree_factor_start[t]
     locked = m.locked[t]
     for i in range(locked, size):
-        for k in range(i, tree.dof_last[first + i] - first + 1):
-            m.factor[factor + i * size + k] = m.A[block + i * size + k]
+        last = tree.dof_last[first + i] - first
+        fill_row(m.factor, wp.int64(factor), size, i, last, 0, size, m.A, block + i * size, wp.float64(0.0))
     factor_alone(m.factor, free_block(tree, m, t, first + locked, first + locked), tree.dof_last, 0, 1)
 
 
