@@ -89,10 +89,10 @@ def number_unknowns(tree: Tree, m: Motion, problem: Problem, g: int):
 
 
 @wp.func
-def unknown_of(tree: Tree, m: Motion, problem: Problem, dof: int):
-    """Problem index of a free dof of a touched tree."""
-    t = tree.link_tree[tree.dof_link[dof]]
-    return problem.tree_start[t] + dof - tree.tree_dof_start[t] - m.locked[t]
+def shift_of(tree: Tree, m: Motion, problem: Problem, link: int):
+    """How far the problem indices of a touched tree's free dofs are from their own."""
+    t = tree.link_tree[link]
+    return problem.tree_start[t] - tree.tree_dof_start[t] - m.locked[t]
 
 
 @wp.func
@@ -101,7 +101,8 @@ def number_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, g: int):
     start = ROWS_PER_DOF * tree.group_dof_start[g]
     base = tree.group_dof_start[g]
     for i in range(rows.count[g]):
-        u = unknown_of(tree, m, problem, rows.unknown[start + i])
+        dof = rows.unknown[start + i]
+        u = dof + shift_of(tree, m, problem, tree.dof_link[dof])
         rows.unknown[start + i] = u
         if problem.row_end[base + u] == 0:
             problem.row_start[base + u] = start + i
@@ -109,9 +110,9 @@ def number_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, g: int):
 
 
 @wp.func
-def add_column(tree: Tree, m: Motion, pool: ContactPool, problem: Problem, slot: int, n: int, dof: int, J: wp.vec3d):
+def add_column(pool: ContactPool, slot: int, n: int, unknown: int, J: wp.vec3d):
     """Append one unknown's column to a contact's Jacobian."""
-    pool.unknown[slot * pool.stride + n] = unknown_of(tree, m, problem, dof)
+    pool.unknown[slot * pool.stride + n] = unknown
     pool.J[slot * pool.stride + n] = J
     return n + 1
 
@@ -132,19 +133,19 @@ def contact_jacobian(tree: Tree, m: Motion, pool: ContactPool, problem: Problem,
     shared = shared_path(tree, a, b)
     n = int(0)
     if b >= 0:
+        shift = shift_of(tree, m, problem, b)
         for p in range(m.locked[tree.link_tree[b]], path_length(tree, b)):
             dof = tree.path_dof[tree.path_start[b] + p]
             J = contact_column(m, pool, slot, dof, pool.point_b[slot])
             if p < shared:
                 J = J - contact_column(m, pool, slot, dof, pool.point_a[slot])
             if p >= shared or witness == 1:
-                n = add_column(tree, m, pool, problem, slot, n, dof, J)
+                n = add_column(pool, slot, n, dof + shift, J)
     if a >= 0:
+        shift = shift_of(tree, m, problem, a)
         for p in range(wp.max(shared, m.locked[tree.link_tree[a]]), path_length(tree, a)):
             dof = tree.path_dof[tree.path_start[a] + p]
-            n = add_column(
-                tree, m, pool, problem, slot, n, dof, -contact_column(m, pool, slot, dof, pool.point_a[slot])
-            )
+            n = add_column(pool, slot, n, dof + shift, -contact_column(m, pool, slot, dof, pool.point_a[slot]))
     pool.support[slot] = n
 
 
@@ -179,7 +180,8 @@ def delassus_weight(
             W += turns * wp.inverse(joint_block(m, problem, u, base)) * wp.transpose(turns)
             s += 3
         else:
-            W += wp.outer(pool.J[at], pool.J[at]) * (problem.scale[u] * problem.scale[u])
+            column = pool.J[at] * problem.scale[u]
+            W += wp.outer(column, column)
             s += 1
     return wp.sqrt(wp.ddot(W, W)) / wp.float64(3.0)
 
