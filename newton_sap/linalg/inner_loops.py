@@ -68,6 +68,34 @@ def row_times(A: wp.array[wp.float64], start: int, x: wp.array[wp.float64], from
     ...
 
 
+@wp.func_native("""
+    const double* f = F.c;
+    double* a = A.data + start;
+    for (int p = first; p < last; ++p) {
+        const int row = rows.data[p];
+        if (row > column) break;
+        const double* s = S.data[row].c;
+        const double value = (s[0] * f[0] + s[1] * f[1]) + (s[2] * f[2] + s[3] * f[3]) + (s[4] * f[4] + s[5] * f[5]);
+        a[(row - offset) * n + column - offset] = value;
+        a[(column - offset) * n + row - offset] = value;
+    }
+""")
+def write_symmetric(
+    A: wp.array[wp.float64],
+    start: int,
+    n: int,
+    rows: wp.array[wp.int32],
+    first: int,
+    last: int,
+    offset: int,
+    column: int,
+    S: wp.array[wp.spatial_vectord],
+    F: wp.spatial_vectord,
+):
+    """A[row, column] = A[column, row] = S[row] . F for ascending rows up to the column, all numbered from ``offset``."""
+    ...
+
+
 _G_TIMES_COLUMN = """
         const double x = j[3 * b], y = j[3 * b + 1], z = j[3 * b + 2];
         const double g0 = G.data[0][0] * x + G.data[0][1] * y + G.data[0][2] * z;

@@ -5,7 +5,7 @@ import warp as wp
 from ..boundary.convention import Orders, free_force_from_joint_f, residual_from_body_f
 from ..constraints.drives import Targets, explicit_effort, read_drive
 from ..linalg.cholesky import Skyline, factor_alone, solve_alone
-from ..linalg.inner_loops import hessian_functions
+from ..linalg.inner_loops import hessian_functions, write_symmetric
 from ..workspace import Bodies, Joints, Motion, Tree
 from .gyroscopic import gyroscopic_impulse
 from .joints import BALL, flies, is_free, read_quaternion
@@ -127,12 +127,8 @@ def write_column(tree: Tree, m: Motion, t: int, link: int, dof: int):
     size = tree.tree_dof_start[t + 1] - first
     block = tree.tree_block_start[t]
     F = inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.column[dof])
-    for p in range(tree.path_start[link], tree.path_start[link + 1]):
-        above = tree.path_dof[p]
-        if above <= dof:
-            value = wp.dot(m.column[above], F)
-            m.A[block + (above - first) * size + dof - first] = value
-            m.A[block + (dof - first) * size + above - first] = value
+    path = tree.path_start[link]
+    write_symmetric(m.A, block, size, tree.path_dof, path, tree.path_start[link + 1], first, dof, m.column, F)
 
 
 @wp.kernel
