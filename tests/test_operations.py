@@ -1,6 +1,6 @@
 """Random models under random sequences of operations: whatever was done before, each step is right and worlds stay apart.
 
-``pytest tests/test_operations.py --operations 2000`` runs that many sequences instead of a hundred, ``--operations 500:1000``
+``pytest tests/test_operations.py --operations 2000`` runs that many sequences instead of fifty, ``--operations 500:1000``
 those with these numbers.
 """
 
