@@ -225,10 +225,12 @@ def effective_weight(
 
     A point close to all axes seems to have any mass behind it, and a contact as stiff as that would throw its bodies.
     """
-    w = delassus_weight(tree, joints, m, problem, pool, slot, base, options.joint_blocks)
+    w = wp.float64(0.0)
     if options.body_inertia_weight == 1:
         w = body_weight(tree, bodies, m, pool.link_a[slot], pool.point_a[slot])
         w += body_weight(tree, bodies, m, pool.link_b[slot], pool.point_b[slot])
+    else:
+        w = delassus_weight(tree, joints, m, problem, pool, slot, base, options.joint_blocks)
     if w <= wp.float64(0.0):
         w = wp.float64(1.0)
     if pool.stiffness[slot] == RIGID:

@@ -242,8 +242,7 @@ def turn_axes(model, state, rng):
         turn = Rotation.random(random_state=rng)
         for frame in frames:
             frame[joint, 3:] = (Rotation.from_quat(frame[joint, 3:]) * turn).as_quat()
-        start, dof = model.joint_q_start.numpy()[joint], model.joint_qd_start.numpy()[joint]
-        at = start
+        at, dof = model.joint_q_start.numpy()[joint], model.joint_qd_start.numpy()[joint]
         if kinds[joint] == newton.JointType.FREE:
             q[at : at + 3] = turn.inv().apply(q[at : at + 3])
             qd[dof + 3 : dof + 6] = turn.inv().apply(qd[dof + 3 : dof + 6])
