@@ -84,7 +84,7 @@ def _make(solver, state_in, state_out, control, rows, dt, arrays) -> Frame:
     orders = orders_of(state_in, state_out, control, options.position_update == "symplectic")
     commanded, body_f = None, state_in.body_f
     if solver.actuators is not None:
-        commanded = solver.actuators.commanded(model, control, body_f)
+        commanded = solver.actuators.commanded(model, control, state_in)
         control, body_f = commanded.control, commanded.body_f
     efforts, targets = bundles.efforts(model, body_f, control, options), bundles.targets(model, control)
     return Frame(

@@ -110,17 +110,8 @@ def observe_actuation(solver, frame, observables) -> None:
     for out in _requested(observables, ObservableKind.QFRC_ACTUATOR, older, "qfrc_actuator"):
         _observe_drives(solver, frame, out)
         if frame.commanded is not None:
-            act = solver.actuators.observed(frame.commanded, frame.before.body_q)
-            inputs = [
-                solver.tree,
-                solver.joints,
-                solver.joint_options,
-                solver.couplings,
-                act,
-                solver.motion,
-                solver.arrived,
-            ]
-            inputs += [solver.pools.couplers, frame.dt, out]
+            inputs = [solver.tree, solver.joints, solver.joint_options, solver.couplings, frame.commanded.acting]
+            inputs += [solver.motion, solver.arrived, solver.pools.couplers, frame.dt, out]
             solver.launches.single(observe_direct_actuators, solver.topology.group_count, inputs)
 
 
@@ -168,8 +159,7 @@ def _observe_contacts(solver, frame, observables) -> None:
             out.zero_()
             solver.launches.groups(forces.observe_in_contact_frames, [solver.pool, values, out])
     for out in _requested(observables, kinds.CONTACT_GAP):
-        inputs = [solver.tree, solver.bodies, solver.shapes, solver.motion, frame.rows]
-        inputs += [frame.state_in.body_q, frame.state_in.body_qd, out]
+        inputs = [solver.tree, solver.bodies, solver.shapes, solver.motion, frame.rows, frame.before, out]
         solver.launches.items(forces.observe_gaps, len(out), inputs)
 
 

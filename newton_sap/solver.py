@@ -243,7 +243,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     def _command_actuators(self, frame: Frame) -> None:
         """Forces and drives with MuJoCo's actuators in them."""
         if frame.commanded is not None:
-            self.actuators.launch(self.launches, frame.commanded, frame.orders, frame.before.body_q)
+            self.actuators.launch(self.launches, frame.commanded, frame.orders)
 
     def _adopt_initial_velocities(self, frame: Frame) -> None:
         """Where the model gives a free body its velocity through ``body_qd`` alone, start from that."""
@@ -256,7 +256,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     def _move_freely(self, frame: Frame) -> None:
         """A, r and v_star."""
         inputs = [self.joints, self.bodies, self.motion, self.arrived, frame.orders, frame.efforts]
-        self.launches.trees(free_motion, [*inputs, frame.state_in.joint_q, frame.dt])
+        self.launches.trees(free_motion, [*inputs, frame.before, frame.dt])
 
     def _prepare_contacts(self, frame: Frame) -> None:
         """Fill the contact pool and list its slots by group."""
@@ -272,7 +272,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         arrivals.head.zero_()
         arrivals.group_count.zero_()
         tables = [self.bodies, self.shapes, self.motion, arrivals]
-        source = [frame.rows, self.contact_options, frame.state_in.body_q, frame.state_in.body_qd, frame.dt]
+        source = [frame.rows, self.contact_options, frame.before, frame.dt]
         self.launches.items(collect_contacts, len(arrivals.next), [self.tree, *tables, stats, *source])
         wp.utils.array_scan(arrivals.group_count, arrivals.group_start, inclusive=False)
         self.launches.groups(fill_contacts, [*tables, self.pool, stats, *source])

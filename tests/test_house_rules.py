@@ -30,6 +30,16 @@ OPTIONAL = (
 MAX_FILE_LINES = 600
 MAX_STEP_LINES = 40
 MAX_KERNEL_PARAMETERS = 12
+SMALL_KERNELS = {
+    "adopt_body_velocity",
+    "balance",
+    "cancel_gyroscopic_torque",
+    "clear_stats",
+    "coupling_energies",
+    "measure_paths",
+    "tell_gravity",
+}
+"""May be compiled twice, as what observes may, which writes to a caller's array."""
 
 
 def relative(path):
@@ -50,6 +60,13 @@ def imported_modules(tree):
 def decorators(node):
     """Source text of a function's decorators."""
     return [ast.unparse(decorator) for decorator in node.decorator_list]
+
+
+def kernels(path):
+    """Every kernel of a file."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef) and any(name.startswith("wp.kernel") for name in decorators(node)):
+            yield node
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
@@ -80,18 +97,26 @@ def test_module_says_what_it_is(path):
 @pytest.mark.parametrize("path", PACKAGE, ids=relative)
 def test_kernels_take_few_parameters(path):
     """Kernels receive structs by role instead of lists of arrays."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.FunctionDef) and any(name.startswith("wp.kernel") for name in decorators(node)):
-            count = len(node.args.args)
-            assert count <= MAX_KERNEL_PARAMETERS, f"{relative(path)}: kernel {node.name} has {count} parameters"
+    for node in kernels(path):
+        count = len(node.args.args)
+        assert count <= MAX_KERNEL_PARAMETERS, f"{relative(path)}: kernel {node.name} has {count} parameters"
+
+
+@pytest.mark.parametrize("path", PACKAGE, ids=relative)
+def test_kernels_are_compiled_once(path):
+    """Warp compiles a kernel of one dimension twice for the CPU if it takes an array outside a struct."""
+    for node in kernels(path):
+        one_dimension = "lane = wp.tid()" not in ast.unparse(node)
+        if one_dimension and node.name not in SMALL_KERNELS and not node.name.startswith("observe_"):
+            arrays = [arg.arg for arg in node.args.args if "wp.array" in ast.unparse(arg.annotation)]
+            assert not arrays, f"{relative(path)}: kernel {node.name} takes {arrays}"
 
 
 @pytest.mark.parametrize("path", PACKAGE, ids=relative)
 def test_kernels_say_what_they_compute(path):
     """Every kernel has a docstring."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.FunctionDef) and any(name.startswith("wp.kernel") for name in decorators(node)):
-            assert ast.get_docstring(node), f"{relative(path)}: kernel {node.name} has no docstring"
+    for node in kernels(path):
+        assert ast.get_docstring(node), f"{relative(path)}: kernel {node.name} has no docstring"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tests").glob("test_*.py")), ids=relative)

@@ -203,34 +203,31 @@ def command_tendon(table: ActuatorTable, ctrl: wp.array[wp.float32], tendons: Te
 
 @wp.kernel
 def actuate(
-    table: ActuatorTable,
-    given: Commands,
-    ctrl: wp.array[wp.float32],
+    act: Actuation,
     out: Commands,
     tendons: Tendons,
     orders: Orders,
-    body_q: wp.array[wp.transform],
     threads: int,
 ):
     """What the caller commands, and every direct actuator."""
+    table = act.table
     for i in range(wp.tid(), table.of_quaternion.shape[0], threads):
         if table.of_quaternion[i] == 1:
-            out.target_q[i] = given.target_q[i]
+            out.target_q[i] = act.given.target_q[i]
     for dof in range(wp.tid(), out.joint_f.shape[0], threads):
-        command(table, given, ctrl, out, dof)
+        command(table, act.given, act.ctrl, out, dof)
     for t in range(wp.tid(), table.tendon_bounded.shape[0], threads):
-        command_tendon(table, ctrl, tendons, out.joint_f.shape[0] + t, t)
+        command_tendon(table, act.ctrl, tendons, out.joint_f.shape[0] + t, t)
     first_body = out.joint_f.shape[0] + table.tendon_bounded.shape[0]
     for body in range(wp.tid(), out.body_f.shape[0], threads):
-        push_body(table, given, ctrl, out, orders, body_q, first_body + body, body)
+        push_body(table, act.given, act.ctrl, out, orders, act.body_q, first_body + body, body)
 
 
 @dataclass(frozen=True)
 class Commanded:
     """What a caller commands, and the control that stands for it once the actuators have been worked out."""
 
-    given: Commands
-    ctrl: wp.array
+    acting: Actuation
     out: Commands
     control: newton.Control
     body_f: wp.array | None
@@ -275,9 +272,9 @@ class Actuators:
             for name in (*_DRIVES, *_BOUNDS):
                 setattr(joints, name, getattr(self._out, name))
 
-    def commanded(self, model, control, body_f) -> Commanded:
-        """Bundle the caller's control and wrenches, and what takes their place; the model's own ``ctrl`` serves where the
-        control has none.
+    def commanded(self, model, control, state) -> Commanded:
+        """Bundle the caller's control and the wrenches of a state, and what takes their place; the model's own ``ctrl`` serves
+        where the control has none.
 
         Raises:
             ValueError: ``control.mujoco.ctrl`` is another model's.
@@ -293,42 +290,39 @@ class Actuators:
         given.target_q, given.target_qd = goal.q, goal.qd
         if control.joint_f is not None:
             given.joint_f = control.joint_f
-        if body_f is not None:
-            given.body_f = body_f
-        ctrl = model.mujoco.ctrl if ctrl is None else ctrl
-        return self._commanded(given, ctrl, self._out)
+        if state.body_f is not None:
+            given.body_f = state.body_f
+        act = Actuation()
+        act.table, act.given, act.body_q = self._table, given, state.body_q
+        act.ctrl = model.mujoco.ctrl if ctrl is None else ctrl
+        return self._commanded(act, self._out)
 
-    def _commanded(self, given: Commands, ctrl: wp.array, out: Commands) -> Commanded:
+    def _commanded(self, act: Actuation, out: Commands) -> Commanded:
+        given = act.given
         instead = newton.Control()
         instead.joint_f = out.joint_f
         instead.joint_target_q, instead.joint_target_qd = given.target_q, given.target_qd
         if self._rows.changes_drives:
             instead.joint_target_q, instead.joint_target_qd = out.target_q, out.target_qd
-        return Commanded(given, ctrl, out, instead, out.body_f if self._rows.pushes_bodies else given.body_f)
+        return Commanded(act, out, instead, out.body_f if self._rows.pushes_bodies else given.body_f)
 
     def apart(self, commanded: Commanded, joints: Joints) -> tuple[Commanded, Joints]:
         """Return the same commands with arrays of their own for what comes out, which take gradients, and the joints to go
         with them."""
-        out = allocate(Commands, self._sizes, commanded.ctrl.device, requires_grad=True)
+        out = allocate(Commands, self._sizes, commanded.acting.ctrl.device, requires_grad=True)
         own = Joints()
         for name in Joints.vars:
             changed = self._rows.changes_drives and name in (*_DRIVES, *_BOUNDS)
             setattr(own, name, getattr(out if changed else joints, name))
-        return self._commanded(commanded.given, commanded.ctrl, out), own
+        return self._commanded(commanded.acting, out), own
 
-    def inputs(self, commanded: Commanded, orders: Orders, body_q: wp.array) -> list:
+    def inputs(self, commanded: Commanded, orders: Orders) -> list:
         """Arguments of :func:`actuate`, but for the last."""
-        return [self._table, commanded.given, commanded.ctrl, commanded.out, self._tendons, orders, body_q]
+        return [commanded.acting, commanded.out, self._tendons, orders]
 
-    def observed(self, commanded: Commanded, body_q: wp.array) -> Actuation:
-        """Bundle what says which forces the commands of a step are."""
-        out = Actuation()
-        out.table, out.given, out.ctrl, out.body_q = self._table, commanded.given, commanded.ctrl, body_q
-        return out
-
-    def launch(self, launches, commanded: Commanded, orders: Orders, body_q: wp.array) -> None:
-        """Work out the commands of a step, with bodies where ``body_q`` puts them."""
-        launches.items(actuate, len(commanded.out.joint_f), self.inputs(commanded, orders, body_q))
+    def launch(self, launches, commanded: Commanded, orders: Orders) -> None:
+        """Work out the commands of a step."""
+        launches.items(actuate, len(commanded.out.joint_f), self.inputs(commanded, orders))
 
 
 def build_actuators(model) -> Actuators | None:

@@ -136,13 +136,16 @@ def sort_entries(arrivals: Arrivals, rows: ContactRows, entry: wp.array[wp.int32
             sorted = int(0)
     if sorted == 1:
         return
-    make_heap(arrivals, rows, BY_SHAPE, entry, start, count)
-    for up in range(count - 1):
-        last = start + count - 1 - up
-        x = entry[start]
-        entry[start] = entry[last]
-        entry[last] = x
-        sift_down(arrivals, rows, BY_SHAPE, entry, start, 0, count - 1 - up)
+    size = int(count)
+    for turn in range(count / 2 + count - 1):
+        root = count / 2 - 1 - turn
+        if root < 0:  # it is a heap, and its top goes to the end
+            root = 0
+            size -= 1
+            x = entry[start]
+            entry[start] = entry[start + size]
+            entry[start + size] = x
+        sift_down(arrivals, rows, BY_SHAPE, entry, start, root, size)
 
 
 @wp.func
@@ -174,10 +177,9 @@ def list_rows(
     met = int(0)
     row = arrivals.head[group] - 1
     while row >= 0:
-        if has_spin(shapes, rows, row, arrivals.phi0[row], spin_friction):
-            take(arrivals, rows, pool.row, start, count, met, 2 * row + 1)
+        spins = int(has_spin(shapes, rows, row, arrivals.phi0[row], spin_friction))
+        for spin in range(1 + spins):
+            take(arrivals, rows, pool.row, start, count, met, 2 * row + spins - spin)
             met += 1
-        take(arrivals, rows, pool.row, start, count, met, 2 * row)
-        met += 1
         row = arrivals.next[row] - 1
     sort_entries(arrivals, rows, pool.row, start, count)

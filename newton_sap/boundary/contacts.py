@@ -5,7 +5,7 @@ import warp as wp
 from ..linalg.lanes import sync
 from ..multibody.free_motion import drive_reach, point_velocity
 from ..multibody.spatial import angular, motion, to_quatd, to_vec3d, velocity_at
-from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, Stats, Tree
+from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
 from .contact_rows import ContactRows, enter, has_spin, list_rows, share_of
 
 wp.set_module_options({"enable_backward": False})
@@ -104,8 +104,7 @@ def make_side(
     tree: Tree,
     bodies: Bodies,
     m: Motion,
-    body_q: wp.array[wp.transform],
-    body_qd: wp.array[wp.spatial_vector],
+    state: StateArrays,
     body: int,
     point: wp.vec3,
     offset: wp.vec3,
@@ -127,10 +126,10 @@ def make_side(
                 side.link = link
                 side.group = tree.tree_group[t]
         else:
-            position = to_vec3d(wp.transform_get_translation(body_q[body]))
-            rotation = to_quatd(wp.transform_get_rotation(body_q[body]))
+            position = to_vec3d(wp.transform_get_translation(state.body_q[body]))
+            rotation = to_quatd(wp.transform_get_rotation(state.body_q[body]))
             com = position + wp.quat_rotate(rotation, to_vec3d(bodies.com[body]))
-            qd = body_qd[body]
+            qd = state.body_qd[body]
             w = wp.vec3d(wp.float64(qd[3]), wp.float64(qd[4]), wp.float64(qd[5]))
             v_C = wp.vec3d(wp.float64(qd[0]), wp.float64(qd[1]), wp.float64(qd[2]))
             side.prescribed = motion(w, v_C + wp.cross(com, w))
@@ -317,8 +316,7 @@ def measure_gap(
     shapes: Shapes,
     m: Motion,
     rows: ContactRows,
-    body_q: wp.array[wp.transform],
-    body_qd: wp.array[wp.spatial_vector],
+    state: StateArrays,
     i: int,
 ):
     """phi0 = n . (p_B - p_A) - margins; without a group unless the row joins different bodies and moves an unknown."""
@@ -326,8 +324,8 @@ def measure_gap(
     s1 = rows.shape1[i]
     gap = Gap()
     gap.group = -1
-    gap.a = make_side(tree, bodies, m, body_q, body_qd, shapes.body[s0], rows.point0[i], rows.offset0[i])
-    gap.b = make_side(tree, bodies, m, body_q, body_qd, shapes.body[s1], rows.point1[i], rows.offset1[i])
+    gap.a = make_side(tree, bodies, m, state, shapes.body[s0], rows.point0[i], rows.offset0[i])
+    gap.b = make_side(tree, bodies, m, state, shapes.body[s1], rows.point1[i], rows.offset1[i])
     n = to_vec3d(rows.normal[i])
     if wp.length(n) == wp.float64(0.0):
         return gap
@@ -349,8 +347,7 @@ def collect_one(
     stats: Stats,
     rows: ContactRows,
     options: ContactOptions,
-    body_q: wp.array[wp.transform],
-    body_qd: wp.array[wp.spatial_vector],
+    state: StateArrays,
     i: int,
     dt: wp.float64,
 ):
@@ -362,7 +359,7 @@ def collect_one(
     if wp.max(s0, s1) >= shapes.body.shape[0]:
         wp.atomic_add(stats.lost_rows, 0, 1)
         return
-    gap = measure_gap(tree, bodies, shapes, m, rows, body_q, body_qd, i)
+    gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
     if gap.group < 0:
         return
     pair = material_of(shapes, rows, options, i, dt)
@@ -389,8 +386,7 @@ def collect_contacts(
     stats: Stats,
     rows: ContactRows,
     options: ContactOptions,
-    body_q: wp.array[wp.transform],
-    body_qd: wp.array[wp.spatial_vector],
+    state: StateArrays,
     dt: wp.float64,
     threads: int,
 ):
@@ -399,7 +395,7 @@ def collect_contacts(
     if wp.tid() == 0:
         wp.atomic_add(stats.lost_rows, 0, rows.count[0] - count)
     for i in range(wp.tid(), count, threads):
-        collect_one(tree, bodies, shapes, m, arrivals, stats, rows, options, body_q, body_qd, i, dt)
+        collect_one(tree, bodies, shapes, m, arrivals, stats, rows, options, state, i, dt)
 
 
 @wp.func
@@ -479,8 +475,7 @@ def fill_contacts(
     stats: Stats,
     rows: ContactRows,
     options: ContactOptions,
-    body_q: wp.array[wp.transform],
-    body_qd: wp.array[wp.spatial_vector],
+    state: StateArrays,
     dt: wp.float64,
 ):
     """One block per group: its lane 0 sorts the group's rows into slots, all lanes write points and materials."""
@@ -499,7 +494,7 @@ def fill_contacts(
         entry = pool.row[slot]  # twice the row, plus one for its spin
         i = entry / 2
         spin = entry % 2 == 1
-        gap = measure_gap(tree, bodies, shapes, m, rows, body_q, body_qd, i)
+        gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
         pair = material_of(shapes, rows, options, i, dt)
         store(pool, slot, gap, pair, options, spin)
         pool.row[slot] = i

@@ -20,6 +20,7 @@ from ..workspace import (
     Problem,
     RowPool,
     Shapes,
+    StateArrays,
     Tree,
 )
 from .contact_rows import ContactRows
@@ -186,8 +187,7 @@ def observe_gaps(
     shapes: Shapes,
     m: Motion,
     rows: ContactRows,
-    body_q: wp.array[wp.transform],
-    body_qd: wp.array[wp.spatial_vector],
+    state: StateArrays,
     contact_gap: wp.array[wp.float32],
     threads: int,
 ):
@@ -199,7 +199,7 @@ def observe_gaps(
             s0 = rows.shape0[i]
             s1 = rows.shape1[i]
             if wp.min(s0, s1) >= 0 and s0 != s1 and wp.max(s0, s1) < shapes.body.shape[0]:
-                gap = wp.float32(measure_gap(tree, bodies, shapes, m, rows, body_q, body_qd, i).phi0)
+                gap = wp.float32(measure_gap(tree, bodies, shapes, m, rows, state, i).phi0)
         contact_gap[i] = gap
 
 

@@ -29,6 +29,7 @@ from .sensitivity import Sensitivity
 class CouplerRows:
     """Rows of couplings as the step had them."""
 
+    group: wp.array[wp.int32]  # by coupling
     support: wp.array[wp.int32]  # (R,) 0 where a row does not act
     law: wp.array[RowLaw]  # (R,)
 
@@ -113,27 +114,30 @@ def has_no_gradient(table: CouplingTable, rows: CouplerRows, c: int):
 
 @wp.kernel
 def coupling_power(
-    scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows, group: wp.array[wp.int32], s: Sensitivity,
-    power: wp.array[wp.float64],
-):  # fmt: skip
+    scene: Scene,
+    table: CouplingTable,
+    m: Motion,
+    rows: CouplerRows,
+    s: Sensitivity,
+):
     """-gamma . (virtual rate) of all rows of a coupling."""
     c = wp.tid()
-    g = group[c]
+    g = rows.group[c]
     if table.kind[c] == COORDINATES:
         for i in range(table.coordinates[c]):
-            wp.atomic_add(power, g, coordinate_power(scene, table, m, s, rows, c, i))
+            wp.atomic_add(s.power, g, coordinate_power(scene, table, m, s, rows, c, i))
     elif table.kind[c] == BODIES or table.kind[c] == DISTANCE_RANGE:
         a, b = coupled_anchors(scene.tree, scene.joints, table, m, c)
         if table.kind[c] == DISTANCE_RANGE:
             sides = int(2)
             for side in range(sides):
-                wp.atomic_add(power, g, distance_power(scene, table, m, s, rows, c, a, b, side))
+                wp.atomic_add(s.power, g, distance_power(scene, table, m, s, rows, c, a, b, side))
         else:
             shifts = held_translations(scene.joints, table, c, a, b)
             turns = held_rotations(scene.joints, table, c, a, b)
             for i in range(shifts.count + turns.count):
                 wp.atomic_add(
-                    power, g, held_power(scene.tree, m, s, rows, ROWS * c + i, a, b, shifts, turns, i, scene.step.dt)
+                    s.power, g, held_power(scene.tree, m, s, rows, ROWS * c + i, a, b, shifts, turns, i, scene.step.dt)
                 )
     if has_no_gradient(table, rows, c):
         s.unknown[g] = 1

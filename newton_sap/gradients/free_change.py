@@ -27,7 +27,6 @@ def find_changes(
     scratch: Motion,
     first: Sensitivity,
     second: Sensitivity,
-    rounds: wp.array[wp.int32],
 ):
     """Both changes of every group, with the factors of A; a tree that turns slowly follows none, or only ``d``."""
     g = wp.tid()
@@ -37,7 +36,7 @@ def find_changes(
     lay_out(tree, m, first, g)
     factor_by_rows(first.S, first.start[g], n, first.pivot, base)
     for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
-        rounds[t] = rounds_needed(tree, scene.joints, m, scene.orders, t, scene.step.dt)
+        scene.rounds[t] = rounds_needed(tree, scene.joints, m, scene.orders, t, scene.step.dt)
         for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
             scratch.momentum[link] = impulse_at_start(scene, m, link)
         gather_momentum(tree, m, scratch, t)
@@ -47,7 +46,7 @@ def find_changes(
     for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
         push_products(tree, scene.joints, scene.bodies, m, scratch, t, scene.step.dt)
         gather_momentum(tree, m, scratch, t)
-        if rounds[t] < 2:
+        if scene.rounds[t] < 2:
             for dof in range(tree.tree_dof_start[t], tree.tree_dof_start[t + 1]):
                 scratch.v0[dof] = wp.float64(0.0)
     solve_transposed(first.S, first.start[g], n, first.pivot, scratch.v0, base)
@@ -66,10 +65,10 @@ def swing_links(tree: Tree, joints: Joints, m: Motion, change: Motion):
 
 
 @wp.func
-def impulse_of_change(scene: Scene, m: Motion, change: Motion, rounds: wp.array[wp.int32], least: int, link: int):
+def impulse_of_change(scene: Scene, m: Motion, change: Motion, least: int, link: int):
     """-dt F(v0, change) on one body, if its tree follows changes so often."""
     impulse = wp.spatial_vectord()
-    if rounds[scene.tree.link_tree[link]] >= least:
+    if scene.rounds[scene.tree.link_tree[link]] >= least:
         body = scene.tree.link_body[link]
         force = product_force(scene.bodies, m, body, link, change.velocity[link], change.bias[link])
         impulse = -scene.step.dt * force
@@ -81,23 +80,21 @@ def change_power_of_links(
     scene: Scene,
     m: Motion,
     before: Motion,
-    rounds: wp.array[wp.int32],
     least: int,
     s: Sensitivity,
-    power: wp.array[wp.float64],
 ):
     """u . (I d - P) of a change that follows the one before it, or none if no tree goes as far as ``least``."""
     link = wp.tid()
     tree = scene.tree
     Id = inertia_times(m.mass[link], m.moment[link], m.inertia[link], free_velocity(tree, m, s.velocity, link))
     P = impulse_at_start(scene, m, link)
-    P += impulse_of_change(scene, m, before, rounds, least, link)
+    P += impulse_of_change(scene, m, before, least, link)
     U = free_velocity(tree, m, s.virtual_velocity, link)
-    wp.atomic_add(power, tree.tree_group[tree.link_tree[link]], wp.dot(U, Id - P))
+    wp.atomic_add(s.power, tree.tree_group[tree.link_tree[link]], wp.dot(U, Id - P))
 
 
 @wp.kernel
-def change_power_of_dofs(scene: Scene, m: Motion, s: Sensitivity, power: wp.array[wp.float64]):
+def change_power_of_dofs(scene: Scene, m: Motion, s: Sensitivity):
     """u (a + dt D + dt^2 K) d of a dof."""
     dof = wp.tid()
     tree = scene.tree
@@ -106,4 +103,4 @@ def change_power_of_dofs(scene: Scene, m: Motion, s: Sensitivity, power: wp.arra
     if dof - tree.tree_dof_start[t] < m.locked[t]:
         return
     armature, implicit = own_inertia(tree, scene.joints, scene.efforts, link, dof, scene.step.dt)
-    wp.atomic_add(power, tree.tree_group[t], s.virtual_velocity[dof] * (armature + implicit) * s.velocity[dof])
+    wp.atomic_add(s.power, tree.tree_group[t], s.virtual_velocity[dof] * (armature + implicit) * s.velocity[dof])

@@ -63,22 +63,20 @@ class Recorder:
         size = solver.topology
         s = self._sensitivities(solver)
         m = self._motion(solver)
-        power = wp.zeros(size.group_count, dtype=wp.float64, device=self.device, requires_grad=True)
         scene = self._scene(solver, frame)
         inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, self._without_poses(frame.before)]
         self._launch(kinematics, size.tree_count, inputs)
-        change, rounds = self._change(solver, scene, m)
-        self._launch(link_power, size.link_count, [scene, m, change, rounds, s, power])
+        change = self._change(solver, scene, m)
+        self._launch(link_power, size.link_count, [scene, m, change, s])
         rows = allocate(RowPool, {"*": ROWS_PER_DOF * size.dof_count, "count": 0}, self.device, requires_grad=True)
-        self._launch(dof_power, size.dof_count, [scene, m, rows, s, power])
+        self._launch(dof_power, size.dof_count, [scene, m, rows, s])
         if frame.rows is not None:
-            self._launch(self._contact_power, size.group_count, [scene, m, self._pool(solver), s, power])
+            self._launch(self._contact_power, size.group_count, [scene, m, self._pool(solver), s])
         couplings = len(solver.couplings.kind)
         if couplings:
             table = self._couplings(solver)
-            inputs = [scene, table, m, self._coupler_rows(solver), solver.pools.couplers.group, s, power]
-            self._launch(coupling_power, couplings, inputs)
-        self._launch(balance, size.group_count, [scene.tree, s, power, m.v])
+            self._launch(coupling_power, couplings, [scene, table, m, self._coupler_rows(solver), s])
+        self._launch(balance, size.group_count, [scene.tree, s, s.power, m.v])
         inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, frame.before, frame.after, self._update]
         self._launch(integrate, size.tree_count, [*inputs, frame.dt])
         arrived = self._arrived(solver)
@@ -93,29 +91,32 @@ class Recorder:
         if self.device.is_capturing:
             self._captured.append(inputs)
 
-    def _change(self, solver, scene: Scene, m: Motion) -> tuple[Motion, wp.array]:
+    def _change(self, solver, scene: Scene, m: Motion) -> Motion:
         """Find what velocity products follow and lay it on the tape, one balance after the other."""
         size = solver.topology
         lengths = dict.fromkeys(("velocity", "bias"), size.link_count) | {"v0": size.dof_count}
-        rounds = wp.zeros(size.tree_count, dtype=wp.int32, device=self.device)
         counts = {"*": size.dof_count, "unknown": size.group_count, "weight": 0, "lag": 0}
-        first = allocate(Sensitivity, counts, self.device, start=self._start, S=self._matrix())
-        second = allocate(Sensitivity, counts, self.device, start=self._start, S=first.S, pivot=first.pivot)
+        first = self._balance(counts, S=self._matrix())
+        second = self._balance(counts, S=first.S, pivot=first.pivot)
         scratch = allocate(Motion, {"*": 0, "momentum": size.link_count, **lengths}, self.device)
-        self._unrecorded(find_changes, size.group_count, [scene, m, scratch, first, second, rounds])
+        self._unrecorded(find_changes, size.group_count, [scene, m, scratch, first, second])
         change = scratch  # of none: the first one follows no other
         for least, s in (NEVER, first), (2, second):
-            power = wp.zeros(size.group_count, dtype=wp.float64, device=self.device, requires_grad=True)
-            self._launch(change_power_of_links, size.link_count, [scene, m, change, rounds, least, s, power])
-            self._launch(change_power_of_dofs, size.dof_count, [scene, m, s, power])
+            self._launch(change_power_of_links, size.link_count, [scene, m, change, least, s])
+            self._launch(change_power_of_dofs, size.dof_count, [scene, m, s])
             change = self._own(Motion, self._no_motion, lengths)
-            self._launch(balance, size.group_count, [scene.tree, s, power, change.v0])
+            self._launch(balance, size.group_count, [scene.tree, s, s.power, change.v0])
             self._launch(swing_links, size.tree_count, [scene.tree, scene.joints, m, change])
-        return change, rounds
+        return change
 
     def _matrix(self) -> wp.array:
         """Room for a matrix of every group."""
         return wp.zeros(self._entries, dtype=wp.float64, device=self.device)
+
+    def _balance(self, counts: dict[str, int], **kept) -> Sensitivity:
+        """Room for the derivative of a balance of every group, and for its virtual power."""
+        power = wp.zeros(len(self._start), dtype=wp.float64, device=self.device, requires_grad=True)
+        return allocate(Sensitivity, counts, self.device, start=self._start, power=power, **kept)
 
     def _unrecorded(self, kernel, count: int, inputs: list) -> None:
         wp.launch(kernel, dim=count, inputs=inputs, block_dim=BLOCK_DIM, device=self.device, record_tape=False)
@@ -125,8 +126,7 @@ class Recorder:
         size = solver.topology
         counts = {"*": size.dof_count, "unknown": size.group_count}
         counts |= dict.fromkeys(("weight", "lag"), solver.pool.row.shape[0])
-        own = {"start": self._start, "S": self._matrix(), "velocity": wp.clone(solver.motion.v)}
-        s = allocate(Sensitivity, counts, self.device, **own)
+        s = self._balance(counts, S=self._matrix(), velocity=wp.clone(solver.motion.v))
         s.friction_follows = self._friction_follows
         sigma = solver.options.friction_regularization
         inputs = [solver.tree, solver.couplings, solver.motion, solver.pools, solver.problem, sigma, s]
@@ -169,7 +169,9 @@ class Recorder:
     def _coupler_rows(self, solver) -> CouplerRows:
         """How the rows of couplings acted in this step."""
         rows = CouplerRows()
-        rows.support, rows.law = wp.clone(solver.pools.couplers.support), wp.clone(solver.pools.couplers.law)
+        couplers = solver.pools.couplers
+        rows.group = couplers.group
+        rows.support, rows.law = wp.clone(couplers.support), wp.clone(couplers.law)
         return rows
 
     def _without_poses(self, before: StateArrays) -> StateArrays:
@@ -186,6 +188,7 @@ class Recorder:
         scene.orders, scene.efforts, scene.step, scene.before = frame.orders, frame.efforts, frame.step, frame.before
         if frame.commanded is not None:
             self._command(scene, solver, frame)
+        scene.rounds = wp.zeros(solver.topology.tree_count, dtype=wp.int32, device=self.device)
         scene.rows = allocate(ContactRows, {"*": 0}, self.device)
         if frame.rows is not None:
             for name in ContactRows.vars:
@@ -195,7 +198,7 @@ class Recorder:
     def _command(self, scene: Scene, solver, frame) -> None:
         """Work the actuators out into arrays of the step's own, which take the place of the solver's."""
         commanded, scene.joints = solver.actuators.apart(frame.commanded, solver.joints)
-        inputs = solver.actuators.inputs(commanded, frame.orders, frame.before.body_q)
+        inputs = solver.actuators.inputs(commanded, frame.orders)
         count = len(commanded.out.joint_f)
         self._launch(actuate, count, [*inputs, count])
         control = commanded.control

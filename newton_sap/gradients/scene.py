@@ -23,6 +23,7 @@ class Scene:
     step: StepInput
     before: StateArrays
     rows: ContactRows
+    rounds: wp.array[wp.int32]  # (T,) how often each tree follows its change of velocity
 
 
 @wp.func

@@ -21,6 +21,7 @@ class Sensitivity:
     velocity: wp.array[wp.float64]  # (D,) v
     weight: wp.array[wp.float64]  # (C,) effective inverse mass of each contact [1/kg]
     lag: wp.array[wp.float64]  # (C,) friction bound less the normal impulse that it stands for [N s]
+    power: wp.array[wp.float64]  # (G,) u' m(v): what is differentiated
     unknown: wp.array[wp.int32]  # (G,) 1 where restitution acts, whose balance is another one
     virtual_velocity: wp.array[wp.float64]  # (D,) u, once the way back has come here
     friction_follows: int  # 1 where friction is bounded by this step's own normal impulse
@@ -205,5 +206,5 @@ def solved_back(tree: Tree, s: Sensitivity, g: int, power: wp.array[wp.float64],
 
 @wp.kernel
 def balance(tree: Tree, s: Sensitivity, power: wp.array[wp.float64], v: wp.array[wp.float64]):
-    """v of every group from its balance."""
+    """v of every group from its balance; ``power`` is that of ``s``, whose adjoint only an argument of its own has."""
     solved(tree, s, wp.tid(), power, v)

@@ -33,9 +33,7 @@ from .sensitivity import Sensitivity
 
 
 @wp.kernel
-def link_power(
-    scene: Scene, m: Motion, change: Motion, rounds: wp.array[wp.int32], s: Sensitivity, power: wp.array[wp.float64]
-):
+def link_power(scene: Scene, m: Motion, change: Motion, s: Sensitivity):
     """u . (I V - P): what a body's momentum at the end lacks of its momentum after free motion."""
     link = wp.tid()
     tree = scene.tree
@@ -45,9 +43,9 @@ def link_power(
     IV0 = own_momentum(m, link)
     P = IV0 + product_impulse(tree, scene.bodies, m, scene.orders, link, IV0, dt)
     P += dt * external_wrench(tree, scene.joints, scene.bodies, m, scene.orders, scene.efforts, link)
-    P += impulse_of_change(scene, m, change, rounds, 1, link)
+    P += impulse_of_change(scene, m, change, 1, link)
     U = free_velocity(tree, m, s.virtual_velocity, link)
-    wp.atomic_add(power, tree.tree_group[tree.link_tree[link]], wp.dot(U, IV - P))
+    wp.atomic_add(s.power, tree.tree_group[tree.link_tree[link]], wp.dot(U, IV - P))
 
 
 @wp.func
@@ -58,7 +56,7 @@ def row_impulse(rows: RowPool, r: int, v: wp.float64):
 
 
 @wp.kernel
-def dof_power(scene: Scene, m: Motion, rows: RowPool, s: Sensitivity, power: wp.array[wp.float64]):
+def dof_power(scene: Scene, m: Motion, rows: RowPool, s: Sensitivity):
     """u (a (v - v0) + (dt d + dt^2 k) v - dt tau - gamma) of a dof with all its rows."""
     dof = wp.tid()
     tree = scene.tree
@@ -76,7 +74,7 @@ def dof_power(scene: Scene, m: Motion, rows: RowPool, s: Sensitivity, power: wp.
     end = dof_rows(tree, scene.joints, m, rows, scene.step.joints, link, dof, first, dt)
     for r in range(first, end):
         balance -= row_impulse(rows, r, v)
-    wp.atomic_add(power, tree.tree_group[t], s.virtual_velocity[dof] * balance)
+    wp.atomic_add(s.power, tree.tree_group[t], s.virtual_velocity[dof] * balance)
 
 
 @wp.struct
@@ -134,7 +132,7 @@ def contact_power(evaluate_contact):
         dt = scene.step.dt
         options = scene.step.contacts
         i = pool.row[slot]
-        gap = measure_gap(tree, scene.bodies, scene.shapes, m, scene.rows, scene.before.body_q, scene.before.body_qd, i)
+        gap = measure_gap(tree, scene.bodies, scene.shapes, m, scene.rows, scene.before, i)
         store(pool, slot, gap, material_of(scene.shapes, scene.rows, options, i, dt), options, False)
         touch = touch_of(gap, pool, slot)
         bias = prescribed_slip(gap, touch.point_a, touch.point_b) + belt_velocity(scene.rows, i, gap.normal)
@@ -148,11 +146,11 @@ def contact_power(evaluate_contact):
         return -wp.dot(gamma, relative_velocity(tree, m, touch, s.virtual_velocity))
 
     @wp.kernel(module="unique")
-    def contact_power(scene: Scene, m: Motion, pool: ContactPool, s: Sensitivity, power: wp.array[wp.float64]):
+    def contact_power(scene: Scene, m: Motion, pool: ContactPool, s: Sensitivity):
         """-gamma . U of all contacts of a group."""
         g = wp.tid()
         for slot in range(pool.group_start[g], pool.group_start[g] + pool.group_count[g]):
-            wp.atomic_add(power, g, power_of(scene, m, pool, s, slot))
+            wp.atomic_add(s.power, g, power_of(scene, m, pool, s, slot))
             if not (pool.rebound[slot] <= wp.float64(0.0)):
                 s.unknown[g] = 1
 

@@ -7,7 +7,6 @@ import warp as wp
 from ..linalg.lanes import sync, total
 from ..workspace import COUPLER_ROWS, ROWS_PER_DOF, ContactPool, CouplingTable, Motion, Pools, Problem, Stats, Tree
 from .conjugate_gradient import solve_iteratively
-from .continuation import scale_stiffness
 from .hessian import newton_direction
 from .impacts import bounce
 from .line_search import line_search
@@ -124,9 +123,6 @@ def minimize_kernel(evaluate_contact, real):
                     solve_iteratively(tree, m, pools, problem, at, g)
                 step = search(pools, problem, at, settings, value.cost, now.iterations)
                 now = take_step(pools.contacts, problem, at, now, step)
-        if now.stage.softness < wp.float64(1.0):  # ended too early: the answer is judged by the problem as given
-            scale_stiffness(pools.contacts, at, wp.float64(1.0) / now.stage.softness)
-            value = evaluate(pools, problem, at)
         dofs = tree.group_dof_start[g + 1] - tree.group_dof_start[g]
         record(m, pools.contacts, problem, stats, at, g, value, now, dofs)
 

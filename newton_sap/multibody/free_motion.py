@@ -6,7 +6,7 @@ from ..boundary.convention import Orders, free_force_from_joint_f, residual_from
 from ..constraints.drives import Targets, explicit_effort, read_drive
 from ..linalg.cholesky import Skyline, factor_alone, solve_alone
 from ..linalg.inner_loops import hessian_functions, write_symmetric
-from ..workspace import Bodies, Joints, Motion, Tree
+from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .gyroscopic import gyroscopic_impulse
 from .joints import BALL, flies, is_free, read_quaternion
 from .spatial import (
@@ -140,7 +140,7 @@ def free_motion(
     change: Motion,
     orders: Orders,
     efforts: Efforts,
-    joint_q: wp.array[wp.float32],
+    state: StateArrays,
     dt: wp.float64,
 ):
     """r_k = S_k . P + a_k v0_k + dt tau_k, A = S^T I S + diag, and A v_star = r, leaves to root."""
@@ -157,7 +157,7 @@ def free_motion(
         link = end - 1 - up
         for dof in range(tree.link_dof_start[link], tree.link_dof_start[link + 1]):
             write_column(tree, m, t, link, dof)
-            add_joint_terms(tree, joints, m, efforts, joint_q, t, link, dof, dt)
+            add_joint_terms(tree, joints, m, efforts, state.joint_q, t, link, dof, dt)
         add_to_parent(tree, m, link)
     factor_free_motion(tree, m, t)
     if rounds > 0:
@@ -169,7 +169,7 @@ def free_motion(
         add_products(tree, m, change, t)
     solve_free_motion(tree, m, t)
     for link in range(start, end):
-        note_drives(tree, joints, m, efforts, joint_q, t, link, dt)
+        note_drives(tree, joints, m, efforts, state.joint_q, t, link, dt)
 
 
 @wp.func
