@@ -2,9 +2,9 @@
 
 import warp as wp
 
-from .boundary.contacts import RIGID, ContactOptions
+from .boundary.contacts import ContactOptions
 from .constraints.axis_laws import JointInput
-from .constraints.clamped_linear import FOUR_PI_SQUARED, near_rigid, regularization
+from .constraints.clamped_linear import FOUR_PI_SQUARED, RIGID, near_rigid, regularization
 from .constraints.coupler_pool import widen_skyline
 from .constraints.couplers import mark_coupling
 from .constraints.hunt_crossley import NormalLaw

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from .actuator_rows import BIASED, CONTROL_BOUNDED, FORCE_BOUNDED, UNBOUNDED
+from .actuator_rows import BIASED, CONTROL_BOUNDED, FORCE_BOUNDED, NO_BOUND
 
 wp.set_module_options({"enable_backward": False})
 
@@ -143,4 +143,4 @@ def servo_range(table: ActuatorTable, a: int):
     """Between what a servo exerts, after its gear."""
     if has(table, a, FORCE_BOUNDED):
         return geared(table, a, table.force_range[a][0], table.force_range[a][1])
-    return wp.vec2(-wp.float32(UNBOUNDED), wp.float32(UNBOUNDED))
+    return wp.vec2(-wp.float32(NO_BOUND), wp.float32(NO_BOUND))

@@ -23,7 +23,7 @@ _SITE = int(_Mujoco.TrnType.SITE)
 _AFFINE = 1
 """MuJoCo's type of a bias that is linear in coordinate and velocity; 0 is no bias, a constant gain, no dynamics."""
 
-UNBOUNDED = wp.constant(1.0e30)
+NO_BOUND = wp.constant(1.0e30)
 
 # What an actuator may be besides a force in proportion to its control; the last, that a joint's torque has its parent's axes.
 BIASED = wp.constant(1)
@@ -69,7 +69,7 @@ def read_actuators(model) -> ActuatorRows | None:
     rows.require_simulated()
     rows.require_one_servo_per_axis()
     drive_range = rows.drive_ranges()
-    bounded = bool((np.abs(drive_range) < UNBOUNDED).any())
+    bounded = bool((np.abs(drive_range) < NO_BOUND).any())
     if not rows.direct and not bounded:
         return None
     entries = sorted((axis, a) for a in rows.direct for axis in rows.axes_of(a))
@@ -199,7 +199,7 @@ class _Rows:
 
     def drive_ranges(self) -> np.ndarray:
         """(D, 2) what the force ranges of position and velocity actuators leave to the model's drives [N or N m]."""
-        ranges = np.tile([-UNBOUNDED, UNBOUNDED], (self._model.joint_dof_count, 1))
+        ranges = np.tile([-NO_BOUND, NO_BOUND], (self._model.joint_dof_count, 1))
         for a in np.intersect1d(self._of_model, np.flatnonzero(self.bounded("force"))).astype(int):
             if 0 <= self.axis[a] < len(ranges):
                 lower, upper = self["forcerange"][a]

@@ -30,7 +30,7 @@ from .actuator_laws import (
     within,
 )
 from .actuator_pushes import push_body
-from .actuator_rows import UNBOUNDED, ActuatorRows, read_actuators
+from .actuator_rows import NO_BOUND, ActuatorRows, read_actuators
 from .bundles import targets
 from .convention import Orders
 from .parts import whole_of
@@ -141,7 +141,7 @@ def effort_beside(table: ActuatorTable, given: Commands, ctrl: wp.array[wp.float
     """What the motors of one dof exert together; the joint's limit binds them here unless the drive beside them keeps it."""
     limit = given.effort_limit[dof]
     if exerts(drive):
-        limit = wp.float32(UNBOUNDED)
+        limit = wp.float32(NO_BOUND)
     return within(sum_motors(table, ctrl, dof), True, -limit, limit)
 
 

@@ -2,6 +2,7 @@
 
 import warp as wp
 
+from ..constraints.clamped_linear import RIGID
 from ..linalg.lanes import sync
 from ..multibody.free_motion import drive_reach, point_velocity
 from ..multibody.spatial import angular, motion, to_quatd, to_vec3d, velocity_at
@@ -12,9 +13,6 @@ wp.set_module_options({"enable_backward": False})
 
 ANY_DISTANCE = wp.constant(wp.float64(1.0e30))
 """A reach [m] that leaves no contact out: what a coupling may do to a body's speed is not known before the solve."""
-
-RIGID = wp.constant(wp.float64(1.0e30))
-"""A stiffness [N/m] so large that only the near-rigid bound counts."""
 
 
 @wp.struct

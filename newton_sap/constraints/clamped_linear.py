@@ -13,6 +13,9 @@ wp.set_module_options({"enable_backward": False})
 
 FOUR_PI_SQUARED = wp.constant(wp.float64(39.47841760435743))
 
+RIGID = wp.constant(wp.float64(1.0e30))
+"""A stiffness [N/m] so large that only the near-rigid bound counts."""
+
 
 @wp.struct
 class ScalarResponse:

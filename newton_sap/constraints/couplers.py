@@ -13,7 +13,7 @@ from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput, row_law
 from .ball_limits import ball_limit_rows
 from .clamped_linear import near_rigid
 from .coupler_pool import ROWS, Anchor, add_motion, add_term, anchor_of, couple_row, open_row
-from .loop_axes import axis_rows
+from .loop_axes import loop_axis_rows
 
 wp.set_module_options({"enable_backward": False})
 
@@ -399,7 +399,7 @@ def build_coupling(
             row = coordinate_rows(tree, joints, table, m, pool, problem, c, row, step.joint_q, beta, dt)
         elif kind == LOOP_LAWS or kind == LOOP_FORCES:
             forces = int(kind == LOOP_FORCES)
-            row = axis_rows(tree, joints, table, m, pool, problem, c, row, forces, step, dt)
+            row = loop_axis_rows(tree, joints, table, m, pool, problem, c, row, forces, step, dt)
         elif kind == BALL_LIMITS:
             row = ball_limit_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
         else:

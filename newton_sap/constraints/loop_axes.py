@@ -293,7 +293,7 @@ def law_of_axis(
 
 
 @wp.func
-def axis_rows(
+def loop_axis_rows(
     tree: Tree,
     joints: Joints,
     table: CouplingTable,

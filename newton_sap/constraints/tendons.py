@@ -18,6 +18,7 @@ from .axis_laws import (
     passive_law,
     stop_law,
 )
+from .clamped_linear import RIGID
 from .coupler_pool import ROWS, add_term, axis_of_row, copy_terms, merge_terms, open_row, scale_terms, settle_row
 from .couplers import TENDON, clear_rest, close_row, coefficient, is_enabled, is_tendon, polynomial
 from .drives import Drive, explicit_effort
@@ -36,9 +37,6 @@ ARMATURE = wp.constant(6)
 TENDON_LAWS = wp.constant(7)
 LAWS_PER_COUPLING = wp.constant(4)
 """Fewer than a coupling has slots: the one after the last is written before it is emptied."""
-
-RIGID = wp.constant(wp.float64(1.0e30))
-"""Stiffness [N/m] of a range without one of its own, which the near-rigid bound of joint limits softens."""
 
 
 @wp.func
@@ -116,7 +114,7 @@ def range_law(tendons: Tendons, t: int, step: JointInput, axis: Axis, length: wp
         return RowLaw()
     k = wp.float64(tendons.limit_ke[t])
     kd = wp.float64(tendons.limit_kd[t])
-    if k == wp.float64(0.0):
+    if k == wp.float64(0.0):  # a range without a stiffness of its own
         k = RIGID
         kd = recovery_time(tendons.limit_solref[t], dt) * RIGID
     sign = wp.float64(1 - 2 * side)

@@ -35,7 +35,9 @@ class CouplerRows:
 
 
 @wp.func
-def row_impulse(rows: CouplerRows, row: int, vc: wp.float64, error: wp.float64, time: wp.float64, lower: wp.float64):
+def coupler_row_impulse(
+    rows: CouplerRows, row: int, vc: wp.float64, error: wp.float64, time: wp.float64, lower: wp.float64
+):
     """Impulse of a row that lets its error go within a time."""
     gamma = wp.float64(0.0)
     if rows.support[row] > 0:
@@ -66,7 +68,7 @@ def held_power(
     """-gamma u of the i-th direction that two bodies are held in."""
     F, error, _point = held_row(shifts, turns, i)
     vc, u = between(tree, m, s, a, b, F)
-    return -u * row_impulse(rows, row, vc, error, wp.float64(2.0) * dt, -UNBOUNDED)
+    return -u * coupler_row_impulse(rows, row, vc, error, wp.float64(2.0) * dt, -UNBOUNDED)
 
 
 @wp.func
@@ -82,7 +84,7 @@ def distance_power(
     power = wp.float64(0.0)
     if bound.exists == 1:
         vc, u = between(scene.tree, m, s, a, b, bound.F)
-        power = -u * row_impulse(rows, row, vc, bound.gap, scene.step.dt + bound.tau, wp.float64(0.0))
+        power = -u * coupler_row_impulse(rows, row, vc, bound.gap, scene.step.dt + bound.tau, wp.float64(0.0))
     return power
 
 
@@ -98,7 +100,7 @@ def coordinate_power(scene: Scene, table: CouplingTable, m: Motion, s: Sensitivi
         leader = table.dof_b[c] + i
         vc -= slope * rate_of(tree, m, s.velocity, leader)
         u -= slope * s.virtual_velocity[leader]
-    return -u * row_impulse(rows, ROWS * c + i, vc, gap, wp.float64(2.0) * scene.step.dt, -UNBOUNDED)
+    return -u * coupler_row_impulse(rows, ROWS * c + i, vc, gap, wp.float64(2.0) * scene.step.dt, -UNBOUNDED)
 
 
 @wp.func

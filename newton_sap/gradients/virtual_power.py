@@ -49,7 +49,7 @@ def link_power(scene: Scene, m: Motion, change: Motion, s: Sensitivity):
 
 
 @wp.func
-def row_impulse(rows: RowPool, r: int, v: wp.float64):
+def dof_row_impulse(rows: RowPool, r: int, v: wp.float64):
     """What one scalar row gives its dof."""
     law = rows.law[r]
     return law.sign * clamped_linear(law.sign * v, law).gamma
@@ -73,7 +73,7 @@ def dof_power(scene: Scene, m: Motion, rows: RowPool, s: Sensitivity):
     first = ROWS_PER_DOF * dof
     end = dof_rows(tree, scene.joints, m, rows, scene.step.joints, link, dof, first, dt)
     for r in range(first, end):
-        balance -= row_impulse(rows, r, v)
+        balance -= dof_row_impulse(rows, r, v)
     wp.atomic_add(s.power, tree.tree_group[t], s.virtual_velocity[dof] * balance)
 
 
