@@ -19,7 +19,7 @@ from .boundary.capacity import default_contact_capacity
 from .boundary.contact_rows import ContactRows
 from .boundary.contacts import collect_contacts, fill_contacts
 from .boundary.convention import SapControl, SapState
-from .boundary.couplings import assembling_kernels, attach_model, build_couplings, tied_groups, tied_trees
+from .boundary.couplings import assembling_kernels, attach_model, build_couplings, following_trees, tied_groups
 from .boundary.damping_ratios import resolve_damping_ratios, zero_coordinates
 from .boundary.detection import OwnedDetection
 from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
@@ -481,7 +481,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.couplings, self.pools.couplers = build_couplings(self.model, size, size.loop_joints, device)
         self._coupling_kernels = assembling_kernels(self.couplings)
         self.tree.group_tied = tied_groups(self.couplings)
-        self.tree.tree_tied = tied_trees(self.couplings, size)
+        self.tree.tree_follows = following_trees(self.couplings, size, self.model, self.options.position_update)
         self.launches = Launches(self.tree, size, device)
         self.frames = Frames()
         iterative = size.dof_count if size.needs_iterations else 0

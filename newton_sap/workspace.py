@@ -34,7 +34,7 @@ class Tree:
     tree_block_start: wp.array[wp.int32]  # (T + 1,) first entry of the tree's dense block in A
     tree_factor_start: wp.array[wp.int32]  # (T,) the same of its factor
     tree_group: wp.array[wp.int32]  # (T,)
-    tree_tied: wp.array[wp.int32]  # (T,) 1 where couplings hold it, to another or in itself
+    tree_follows: wp.array[wp.int32]  # (T,) 1 where velocity products follow their own change
     group_tree_start: wp.array[wp.int32]  # (G + 1,)
     group_dof_start: wp.array[wp.int32]  # (G + 1,)
     group_hessian_start: wp.array[wp.int64]  # (G,) -1 for a group too large for a Hessian

@@ -24,6 +24,7 @@ from ..constraints.couplers import (
     assemble_couplings,
 )
 from ..constraints.tendons import LAWS_PER_COUPLING, TENDON_LAWS, assemble_tendons
+from ..multibody.joints import DISTANCE, FREE
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
 from .tendons import attach_tendons, make_tendons, read_tendons, tendon_name
 from .topology import FREELY, Topology, body_name, body_poses, equality_table, joint_name, moved_links, pose_of
@@ -95,12 +96,20 @@ def tied_groups(table: CouplingTable) -> wp.array:
     return wp.array(tied.astype(np.int32), dtype=wp.int32, device=table.group_start.device)
 
 
-def tied_trees(table: CouplingTable, topology: Topology) -> wp.array:
-    """Return (trees,) 1 where a coupling holds a tree, to another or in itself, else 0; limits and tendons only push or pull."""
+def following_trees(table: CouplingTable, topology: Topology, model, update: str) -> wp.array:
+    """Return (trees,) 1 where velocity products follow their own change under a position update, else 0.
+
+    Never those of a body that flies alone, which has no axes that others carry, nor those of a tree that a coupling holds, to
+    another or in itself, which does not move as that change says; limits and tendons only push or pull.
+    """
     holds = ~np.isin(table.kind.numpy(), (int(BALL_LIMITS), int(TENDON)))
     held = table.tree.numpy()[np.repeat(holds, np.diff(table.tree_start.numpy()))]
-    tied = np.isin(np.arange(topology.tree_count), held)
-    return wp.array(tied.astype(np.int32), dtype=wp.int32, device=table.tree.device)
+    starts, joints = topology.arrays["tree_link_start"], topology.arrays["link_joint"]
+    kinds = np.append(model.joint_type.numpy(), int(FREE))  # the last entry is that of FREELY
+    flies = np.isin(kinds[joints[starts[:-1]]], (int(FREE), int(DISTANCE)))
+    follows = ~np.isin(np.arange(topology.tree_count), held) & ~(flies & (np.diff(starts) == 1))
+    follows &= update == "symplectic"
+    return wp.array(follows.astype(np.int32), dtype=wp.int32, device=table.tree.device)
 
 
 def _touched_trees(topology, entry: Coupling, of_tendons: dict[int, list[int]]) -> list[int]:

@@ -36,7 +36,7 @@ def find_changes(
     lay_out(tree, m, first, g)
     factor_by_rows(first.S, first.start[g], n, first.pivot, base)
     for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
-        scene.rounds[t] = rounds_needed(tree, scene.joints, m, scene.orders, t, scene.step.dt)
+        scene.rounds[t] = rounds_needed(tree, m, t, scene.step.dt)
         for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
             scratch.momentum[link] = impulse_at_start(scene, m, link)
         gather_momentum(tree, m, scratch, t)

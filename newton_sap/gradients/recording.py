@@ -54,6 +54,7 @@ class Recorder:
         self._friction_follows = int(options.contact_model == "lagged" and options.friction_bound == "solved")
         self._sensitivity = sensitivity_kernel(law)
         self._contact_power = contact_power(law)
+        self._follows = bool(solver.tree.tree_follows.numpy().any())
         self._captured = []  # what graphs read and write, which they do not own
         self._no_motion = allocate(Motion, {"*": 0}, self.device)
         self._no_contacts = allocate(ContactPool, {"*": 0}, self.device, stride=solver.pool.stride)
@@ -93,6 +94,8 @@ class Recorder:
 
     def _change(self, solver, scene: Scene, m: Motion) -> Motion:
         """Find what velocity products follow and lay it on the tape, one balance after the other."""
+        if not self._follows:
+            return self._no_motion
         size = solver.topology
         lengths = dict.fromkeys(("velocity", "bias"), size.link_count) | {"v0": size.dof_count}
         counts = {"*": size.dof_count, "unknown": size.group_count, "weight": 0, "lag": 0}

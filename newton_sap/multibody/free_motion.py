@@ -147,7 +147,7 @@ def free_motion(
     t = tree.first_tree + wp.tid()
     start = tree.tree_link_start[t]
     end = tree.tree_link_start[t + 1]
-    rounds = rounds_needed(tree, joints, m, orders, t, dt)
+    rounds = rounds_needed(tree, m, t, dt)
     for link in range(start, end):
         IV = own_momentum(m, link)
         impulse = product_impulse(tree, bodies, m, orders, link, IV, dt)

@@ -8,7 +8,6 @@ holds against them, a drive or the ground, is known only after the solve, and wo
 
 import warp as wp
 
-from ..boundary.convention import Orders
 from ..workspace import Bodies, Joints, Motion, Tree
 from .joints import BALL, MOST_AXES, flies
 from .spatial import angular, cross_motion, velocity_at, wrench_at
@@ -101,19 +100,12 @@ def product_force(
 
 
 @wp.func
-def rounds_needed(tree: Tree, joints: Joints, m: Motion, orders: Orders, t: int, dt: wp.float64):
-    """How often to follow a tree's change of velocity.
-
-    Never that of a body that flies alone, which has no axes that others carry, nor that of a tree that couplings hold,
-    which does not move as ``d`` says.
-    """
+def rounds_needed(tree: Tree, m: Motion, t: int, dt: wp.float64):
+    """How often to follow a tree's change of velocity."""
     rounds = int(0)
-    start = tree.tree_link_start[t]
-    end = tree.tree_link_start[t + 1]
-    alone = end - start == 1 and flies(joints, tree.link_joint[start])
-    if orders.reference_is_com == 1 and not alone and tree.tree_tied[t] == 0:
+    if tree.tree_follows[t] == 1:
         fastest = wp.float64(0.0)
-        for link in range(start, end):
+        for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
             fastest = wp.max(fastest, wp.length_sq(angular(m.velocity[link])))
         turn = dt * wp.sqrt(fastest)
         if turn > SLOW:
