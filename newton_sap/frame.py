@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import typing
 from dataclasses import dataclass, field
 
 import newton
 
 from .boundary import bundles
-from .boundary.actuators import Commanded
 from .boundary.contact_rows import ContactRows
 from .boundary.convention import Orders, SapState, orders_at_end, orders_of
 from .boundary.validation import require_arrays, validate_dt
@@ -16,6 +16,9 @@ from .launches import KEPT
 from .multibody.free_motion import Efforts
 from .problem import StepInput
 from .workspace import StateArrays
+
+if typing.TYPE_CHECKING:
+    from .boundary.actuators import Commanded
 
 
 @dataclass

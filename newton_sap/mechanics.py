@@ -10,7 +10,6 @@ from .boundary.bundles import state_arrays
 from .boundary.convention import Orders
 from .boundary.output import publish_bodies
 from .boundary.validation import require_arrays
-from .constraints.coupling_energy import coupling_energies
 from .multibody.joints import BALL, DISTANCE, FREE
 
 FIELDS = ("kinetic_energy", "potential_energy", "linear_momentum", "angular_momentum")
@@ -115,6 +114,8 @@ def _coupling_energies(solver, state) -> tuple[np.ndarray, np.ndarray, np.ndarra
     group = solver.pools.couplers.group.numpy()
     if not len(group):
         return group, np.zeros(0), np.zeros(0)
+    from .constraints.coupling_energy import coupling_energies
+
     energies = [wp.empty(len(group), dtype=wp.float64, device=solver.device) for _ in range(2)]
     inputs = [solver.tree, solver.joints, solver.couplings, solver.arrived, state.joint_q, *energies]
     wp.launch(coupling_energies, len(group), inputs, device=solver.device)

@@ -8,8 +8,6 @@ import newton
 import warp as wp
 
 from . import launches
-from .boundary import forces, observed
-from .boundary.actuator_forces import observe_direct_actuators
 
 _Base = newton.solvers.SolverBase
 _Frequency = newton.Model.AttributeFrequency
@@ -89,10 +87,35 @@ _ATTRIBUTES = {
 def load_kernels(solver, kinds) -> None:
     """Compile what observables of some kinds launch, so that a step which fills them can be captured at once."""
     kinds = set(kinds)
-    users = {observed.observe_contact_forces: _STANDARD, forces.observe_gaps: _OURS}
-    if solver.actuators is not None:
-        users[observe_direct_actuators] = {ObservableKind.QFRC_ACTUATOR}
-    launches.load_kernels([kernel for kernel, needed in users.items() if needed & kinds], solver.device)
+    kernels = []
+    if kinds & _STANDARD:
+        kernels.append(_standard().observe_contact_forces)
+    if kinds & _OURS:
+        kernels.append(_ours().observe_gaps)
+    if ObservableKind.QFRC_ACTUATOR in kinds and solver.actuators is not None:
+        kernels.append(_of_actuators().observe_direct_actuators)
+    launches.load_kernels(kernels, solver.device)
+
+
+def _standard():
+    """Kernels of Newton's observables; imported when some are asked for, as those below."""
+    from .boundary import observed
+
+    return observed
+
+
+def _ours():
+    """Kernels of our own observables."""
+    from .boundary import forces
+
+    return forces
+
+
+def _of_actuators():
+    """Kernel of the forces of actuators."""
+    from .boundary import actuator_forces
+
+    return actuator_forces
 
 
 def load_kernels_of_attributes(solver) -> None:
@@ -112,7 +135,7 @@ def observe_actuation(solver, frame, observables) -> None:
         if frame.commanded is not None:
             inputs = [solver.tree, solver.joints, solver.joint_options, solver.couplings, frame.commanded.acting]
             inputs += [solver.motion, solver.arrived, solver.pools.couplers, frame.dt, out]
-            solver.launches.single(observe_direct_actuators, solver.topology.group_count, inputs)
+            solver.launches.single(_of_actuators().observe_direct_actuators, solver.topology.group_count, inputs)
 
 
 def _observe_drives(solver, frame, out: wp.array) -> None:
@@ -120,11 +143,11 @@ def _observe_drives(solver, frame, out: wp.array) -> None:
     out.zero_()
     step = frame.step.joints
     inputs = [solver.tree, solver.joints, solver.motion, solver.pools.rows, solver.problem, step, frame.dt, out]
-    solver.launches.single(forces.observe_drive_efforts, solver.topology.link_count, inputs)
+    solver.launches.single(_ours().observe_drive_efforts, solver.topology.link_count, inputs)
     if solver.topology.loop_joints:
         inputs = [solver.tree, solver.joints, solver.couplings, solver.motion, solver.pools.couplers]
         count = solver.couplings.kind.shape[0]
-        solver.launches.single(forces.observe_loop_drive_efforts, count, [*inputs, step, frame.dt, out])
+        solver.launches.single(_ours().observe_loop_drive_efforts, count, [*inputs, step, frame.dt, out])
 
 
 def observe(solver, frame, contacts, observables) -> None:
@@ -135,12 +158,12 @@ def observe(solver, frame, contacts, observables) -> None:
     for out in _requested(observables, kinds.BODY_QDD, state, "body_qdd"):
         out.zero_()
         inputs = [solver.tree, solver.motion, solver.arrived, frame.dt, out]
-        solver.launches.single(observed.observe_accelerations, solver.topology.link_count, inputs)
+        solver.launches.single(_standard().observe_accelerations, solver.topology.link_count, inputs)
     for out in _requested(observables, kinds.BODY_PARENT_F, state, "body_parent_f"):
         out.zero_()
         inputs = [solver.joints, solver.bodies, solver.couplings, solver.motion, solver.arrived]
         inputs += [solver.pools, frame.orders, frame.efforts, frame.dt, out]
-        solver.launches.trees(observed.observe_parent_wrenches, inputs)
+        solver.launches.trees(_standard().observe_parent_wrenches, inputs)
     if observables is not None:
         _observe_contacts(solver, frame, observables)
 
@@ -151,22 +174,22 @@ def _observe_contacts(solver, frame, observables) -> None:
     for out in _requested(observables, kinds.JOINT_CONTACT_F):
         out.zero_()
         inputs = [solver.tree, solver.joints, solver.motion, solver.arrived, solver.pool, frame.dt, out]
-        solver.launches.single(forces.observe_joint_contact_forces, solver.topology.group_count, inputs)
+        solver.launches.single(_ours().observe_joint_contact_forces, solver.topology.group_count, inputs)
     if frame.rows is None:  # no capacity, so the arrays have no entries
         return
     for kind, values in ((kinds.CONTACT_IMPULSE, solver.pool.gamma), (kinds.CONTACT_VELOCITY, solver.pool.vc)):
         for out in _requested(observables, kind):
             out.zero_()
-            solver.launches.groups(forces.observe_in_contact_frames, [solver.pool, values, out])
+            solver.launches.groups(_ours().observe_in_contact_frames, [solver.pool, values, out])
     for out in _requested(observables, kinds.CONTACT_GAP):
         inputs = [solver.tree, solver.bodies, solver.shapes, solver.motion, frame.rows, frame.before, out]
-        solver.launches.items(forces.observe_gaps, len(out), inputs)
+        solver.launches.items(_ours().observe_gaps, len(out), inputs)
 
 
 def write_contact_forces(solver, dt: float, out: wp.array) -> None:
     """Write the last step's contact forces, as ``contact_f`` has them."""
     out.zero_()
-    solver.launches.groups(observed.observe_contact_forces, [solver.motion, solver.pool, dt, out])
+    solver.launches.groups(_standard().observe_contact_forces, [solver.motion, solver.pool, dt, out])
 
 
 def _requested(observables, kind: str, legacy=None, attribute: str = "") -> list[wp.array]:

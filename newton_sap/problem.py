@@ -5,13 +5,13 @@ import warp as wp
 from .boundary.contacts import ContactOptions
 from .constraints.axis_laws import JointInput
 from .constraints.clamped_linear import FOUR_PI_SQUARED, RIGID, near_rigid, regularization
-from .constraints.coupler_pool import widen_skyline
-from .constraints.couplers import mark_coupling
+from .constraints.coupling_table import mark_coupling
 from .constraints.hunt_crossley import NormalLaw
 from .constraints.joint_rows import link_rows
 from .constraints.lagged import bound_friction
 from .constraints.restitution import apply_restitution
 from .linalg.lanes import sync
+from .linalg.skyline import widen_skyline
 from .minimizer.objective import contact_velocity, mass_times
 from .multibody.free_motion import gravity_at
 from .multibody.joints import turns_freely

@@ -13,14 +13,12 @@ import warp as wp
 from . import attributes
 from . import observables as observe
 from .boundary import bundles, output
-from .boundary.actuator_rows import read_damping_ratios
-from .boundary.actuators import actuate, build_actuators
 from .boundary.capacity import default_contact_capacity
 from .boundary.contact_rows import ContactRows
 from .boundary.contacts import collect_contacts, fill_contacts
 from .boundary.convention import SapControl, SapState
 from .boundary.couplings import assembling_kernels, attach_model, build_couplings, following_trees, tied_groups
-from .boundary.damping_ratios import resolve_damping_ratios, zero_coordinates
+from .boundary.damping_ratios import damping_ratios, resolve_damping_ratios, zero_coordinates
 from .boundary.detection import OwnedDetection
 from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
 from .boundary.mujoco_options import warn_of_options
@@ -312,7 +310,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.launches.trees(output.publish_bodies, inputs)
         if self.topology.loop_joints:
             inputs = [self.tree, self.joints, self.couplings, self.arrived]
-            self.launches.single(output.publish_loop_joints, self.couplings.kind.shape[0], [*inputs, frame.after])
+            self.launches.single(output.loop_kernel(), self.couplings.kind.shape[0], [*inputs, frame.after])
 
     def _move_particles(self, frame: Frame) -> None:
         """Particles fly freely, by Newton's own integrator: gravity and applied forces, no contact."""
@@ -494,7 +492,11 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         adopting = joints_that_adopt_body_velocity(self.model, size)
         self._adopting_joints = wp.array(adopting, dtype=wp.int32, device=device)
         self._initial_body_qd = wp.clone(self.model.body_qd) if len(adopting) else None
-        self.actuators = build_actuators(self.model)
+        self.actuators = None
+        if attributes.has_actuators(self.model):
+            from .boundary.actuators import build_actuators  # kernels that few models need
+
+            self.actuators = build_actuators(self.model)
         self._group_world = wp.array(size.group_world, dtype=wp.int32, device=device)
         self._no_mask = wp.zeros(0, dtype=wp.bool, device=device)
         self._contacts_seen = None
@@ -559,11 +561,11 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._minimize_kernel = minimize_kernel(
             contact_law(self.options.contact_model, self.options.spin_friction), self.hessian.dtype
         )
-        stages = [actuate] if self.actuators is not None else []
+        stages = [self.actuators.kernel] if self.actuators is not None else []
         stages += [adopt_body_velocity] if len(self._adopting_joints) else []
         stages += [kinematics, free_motion, collect_contacts, assemble_problem]
         stages += [*self._coupling_kernels, self._minimize_kernel, integrate, output.publish_bodies]
-        stages += [output.publish_loop_joints] if self.topology.loop_joints else []
+        stages += [output.loop_kernel()] if self.topology.loop_joints else []
         load_kernels([*stages, clear_stats], self.device)
         observe.load_kernels_of_attributes(self)
 
@@ -591,7 +593,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _resolve_damping_ratios(self) -> None:
         """Give servos the damping that a file says as a ratio to critical; the model keeps it, as SolverMuJoCo lets it."""
-        ratios = read_damping_ratios(self.model)
+        ratios = damping_ratios(self.model)
         if ratios:
             self._place_at_rest(zero_coordinates(self.model))
             resolve_damping_ratios(self.model, self.topology, self.motion, ratios)

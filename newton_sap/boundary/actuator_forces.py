@@ -4,7 +4,7 @@ import warp as wp
 
 from ..constraints.axis_laws import JointOptions, drive_acts
 from ..constraints.coupler_pool import ROWS
-from ..constraints.couplers import LOOP_LAWS, TENDON, is_enabled
+from ..constraints.coupling_table import LOOP_LAWS, TENDON, is_enabled
 from ..constraints.tendon_paths import path_wrench
 from ..constraints.tendons import SERVO, servo_of
 from ..multibody.spatial import to_vec3d, wrench_at

@@ -236,6 +236,8 @@ class Commanded:
 class Actuators:
     """The actuators of a model, and the joint forces and drives that they and the caller command."""
 
+    kernel = actuate
+
     def __init__(self, model, rows: ActuatorRows):
         device = model.device
         self._rows = rows

@@ -9,21 +9,21 @@ import numpy as np
 import warp as wp
 
 from ..attributes import ball_limits, has_ball_limits, read
-from ..constraints.couplers import (
+from ..constraints.coupling_table import (
     BALL_LIMITS,
     BODIES,
     COORDINATES,
     DISTANCE_RANGE,
     EQUALITY_ROW,
+    LAWS_PER_COUPLING,
     LOOP_FORCES,
     LOOP_LAWS,
     MIMIC_JOINT,
     MIMIC_ROW,
     TENDON,
+    TENDON_LAWS,
     TENDON_LENGTHS,
-    assemble_couplings,
 )
-from ..constraints.tendons import LAWS_PER_COUPLING, TENDON_LAWS, assemble_tendons
 from ..multibody.joints import DISTANCE, FREE
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
 from .tendons import attach_tendons, make_tendons, read_tendons, tendon_name
@@ -85,9 +85,18 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
 
 
 def assembling_kernels(table: CouplingTable) -> list:
-    """Return the kernels that build the rows of a model's couplings."""
+    """Return the kernels that build the rows of a model's couplings; what no coupling needs is not imported."""
     tendons = np.isin(table.kind.numpy(), (int(TENDON), int(TENDON_LENGTHS)))
-    return [assemble_couplings] * bool((~tendons).any()) + [assemble_tendons] * bool(tendons.any())
+    kernels = []
+    if not tendons.all():
+        from ..constraints.couplers import assemble_couplings
+
+        kernels.append(assemble_couplings)
+    if tendons.any():
+        from ..constraints.tendons import assemble_tendons
+
+        kernels.append(assemble_tendons)
+    return kernels
 
 
 def tied_groups(table: CouplingTable) -> wp.array:

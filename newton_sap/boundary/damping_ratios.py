@@ -5,11 +5,21 @@ from __future__ import annotations
 import newton
 import numpy as np
 
+from ..attributes import has_actuators
 from ..workspace import Motion
 from .topology import joint_name
 
 _POSITION = int(newton.JointTargetMode.POSITION)
 _TURNING = [int(kind) for kind in (newton.JointType.FREE, newton.JointType.DISTANCE, newton.JointType.BALL)]
+
+
+def damping_ratios(model) -> list[tuple[int, list[int], bool]]:
+    """Return the position actuators whose damping is a ratio to critical: which, on which dofs, and whether as a drive."""
+    if not has_actuators(model):
+        return []
+    from .actuator_rows import read_damping_ratios  # it knows MuJoCo's names, which take a while to import
+
+    return read_damping_ratios(model)
 
 
 def zero_coordinates(model) -> np.ndarray:

@@ -5,7 +5,7 @@ import warp as wp
 
 from ..constraints.axis_laws import JointInput, drive_acts
 from ..constraints.coupler_pool import ROWS, joint_anchors, relative_velocity
-from ..constraints.couplers import LOOP_LAWS
+from ..constraints.coupling_table import LOOP_LAWS
 from ..constraints.drives import explicit_effort, read_drive
 from ..constraints.loop_axes import loop_axis, loop_drive
 from ..multibody.joints import BALL, flies, is_free

@@ -2,7 +2,8 @@
 
 import warp as wp
 
-from ..constraints.couplers import COORDINATES, ROWS, TENDON, TENDON_LENGTHS
+from ..constraints.coupler_pool import ROWS
+from ..constraints.coupling_table import COORDINATES, TENDON, TENDON_LENGTHS
 from ..constraints.tendon_paths import path_wrench
 from ..multibody.free_motion import Efforts
 from ..multibody.joints import is_free

@@ -9,8 +9,7 @@ import newton
 import numpy as np
 import warp as wp
 
-from ..constraints.tendon_paths import measure_paths
-from ..constraints.tendon_wrap import CYLINDER, NOTHING, SPHERE
+from ..constraints.coupling_table import CYLINDER, NOTHING, SPHERE
 from ..workspace import Tendons
 from .parts import dofs_of_part
 from .topology import body_poses, dof_coordinates, pose_of
@@ -121,6 +120,8 @@ def _segment(shapes: _Shapes, before: int, shape: int, share: float, obstacle: t
 
 def set_lengths(tendons: Tendons, model) -> None:
     """Measure the paths where all joints are at rest, and at zero coordinates; free and ball joints are as in the model."""
+    from ..constraints.tendon_paths import measure_paths  # few models have any
+
     count, device = len(tendons.effort), tendons.effort.device
     coord = dof_coordinates(model)
     plain = coord[coord >= 0]

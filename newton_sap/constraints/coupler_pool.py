@@ -6,6 +6,7 @@ bodies, it conserves momentum.
 
 import warp as wp
 
+from ..linalg.skyline import widen_skyline
 from ..multibody.paths import shared_path
 from ..multibody.spatial import angular, linear, rotation_of, to_quatd, to_vec3d, velocity_at
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, Joints, Motion, Problem, RowLaw, Tree
@@ -200,16 +201,6 @@ def inverse_mass(pool: CouplerPool, problem: Problem, row: int, base: int, most:
     if w <= ROUNDOFF * most:
         w = wp.float64(0.0)
     return w
-
-
-@wp.func
-def widen_skyline(problem: Problem, unknown: wp.array[wp.int32], first: int, count: int, base: int):
-    """Let the Hessian's rows of a constraint's unknowns reach the last of them."""
-    rightmost = int(0)
-    for s in range(first, first + count):
-        rightmost = wp.max(rightmost, unknown[s])
-    for s in range(first, first + count):
-        wp.atomic_max(problem.last, base + unknown[s], rightmost)
 
 
 @wp.func

@@ -8,32 +8,28 @@ in ``ball_limits``; the rows of MuJoCo's tendons are a kernel of their own, in `
 import warp as wp
 
 from ..multibody.spatial import motion, rotation_vector, to_vec3d
-from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tendons, Tree
+from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
 from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput, row_law
 from .ball_limits import ball_limit_rows
 from .clamped_linear import near_rigid
 from .coupler_pool import ROWS, Anchor, add_motion, add_term, anchor_of, couple_row, open_row
+from .coupling_table import (
+    BALL_LIMITS,
+    COORDINATES,
+    DISTANCE_RANGE,
+    EQUALITY_ROW,
+    LOOP_FORCES,
+    LOOP_LAWS,
+    MIMIC_JOINT,
+    is_enabled,
+    is_tendon,
+)
 from .loop_axes import loop_axis_rows
 
 wp.set_module_options({"enable_backward": False})
 
 FAINT = wp.constant(wp.float64(1.0e-4))
 """Share of the w a row could have below which it softens; w goes with the square of the Jacobian."""
-
-# What a coupling ties; ``boundary.couplings`` enters them.
-BODIES = wp.constant(0)  # frames on two bodies, free along a joint's axes
-DISTANCE_RANGE = wp.constant(1)  # anchors on two bodies, between a minimum and a maximum distance
-COORDINATES = wp.constant(2)  # one coordinate as a polynomial of another
-LOOP_LAWS = wp.constant(3)  # limits, drive and dry friction of one free axis of a loop joint
-LOOP_FORCES = wp.constant(4)  # its spring, damper, armature and effort
-BALL_LIMITS = wp.constant(5)  # swing and twist of a ball joint, in a tree or closing a loop
-TENDON = wp.constant(6)  # half of the laws of a tendon
-TENDON_LENGTHS = wp.constant(7)  # the length of one as a polynomial of another's
-
-# Where the coefficients of a coordinate coupling live.
-EQUALITY_ROW = wp.constant(0)
-MIMIC_JOINT = wp.constant(1)
-MIMIC_ROW = wp.constant(2)
 
 
 @wp.func
@@ -45,29 +41,6 @@ def common_point(a: Anchor, b: Anchor):
     elif b.moves == 0:
         point = a.position
     return point
-
-
-@wp.func
-def tendon_acts(tendons: Tendons, t: int):
-    """Whether a tendon does more than to measure a length; a NaN does."""
-    passive = tendons.friction[t] + tendons.stiffness[t] + tendons.damping[t] + tendons.armature[t]
-    moved = wp.abs(tendons.effort[t]) + tendons.servo_ke[t] + tendons.servo_kd[t]
-    return tendons.limited[t] == 1 or passive != 0.0 or moved != 0.0
-
-
-@wp.func
-def is_enabled(table: CouplingTable, c: int):
-    """Whether a coupling acts; read live from the model."""
-    switch = table.switch_row[c]
-    if table.kind[c] == TENDON:
-        return tendon_acts(table.tendons, table.source_row[c])
-    if table.joint[c] >= 0:
-        return table.joint_enabled[table.joint[c]]
-    if switch < 0:
-        return True
-    if table.kind[c] == COORDINATES and table.source[c] == MIMIC_ROW:
-        return table.mimic_enabled[switch]
-    return table.equality_enabled[switch]
 
 
 @wp.func
@@ -360,12 +333,6 @@ def clear_rest(pool: CouplerPool, c: int, row: int):
 
 
 @wp.func
-def is_tendon(table: CouplingTable, c: int):
-    """Whether ``assemble_tendons`` builds the rows of a coupling."""
-    return table.kind[c] == TENDON or table.kind[c] == TENDON_LENGTHS
-
-
-@wp.func
 def coupled_anchors(tree: Tree, joints: Joints, table: CouplingTable, m: Motion, c: int):
     """The two frames that a coupling between bodies ties: its joint's, or its own."""
     frame_a = table.frame_a[c]
@@ -409,14 +376,6 @@ def build_coupling(
             else:
                 row = hold_bodies(tree, joints, table, m, pool, problem, c, row, a, b, beta, dt)
     clear_rest(pool, c, row)
-
-
-@wp.func
-def mark_coupling(table: CouplingTable, problem: Problem, c: int):
-    """Note which trees a coupling touches."""
-    if is_enabled(table, c):
-        for k in range(table.tree_start[c], table.tree_start[c + 1]):
-            problem.tree_start[table.tree[k]] = 0
 
 
 @wp.kernel

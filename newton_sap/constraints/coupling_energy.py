@@ -4,7 +4,7 @@ import warp as wp
 
 from ..workspace import CouplingTable, Joints, Motion, Tree
 from .coupler_pool import joint_anchors, relative_velocity
-from .couplers import LOOP_FORCES, TENDON
+from .coupling_table import LOOP_FORCES, TENDON
 from .loop_axes import error_of, loop_axis
 from .tendon_paths import path_motion
 from .tendons import length_at_zero, spring_stretch, sum_of_terms

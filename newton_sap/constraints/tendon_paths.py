@@ -18,7 +18,8 @@ from .coupler_pool import (
     relative_velocity,
     steady_acceleration,
 )
-from .tendon_wrap import NOTHING, wrap
+from .coupling_table import NOTHING
+from .tendon_wrap import wrap
 
 wp.set_module_options({"enable_backward": False})
 

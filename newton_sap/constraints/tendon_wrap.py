@@ -6,13 +6,11 @@ It lies on the body where the straight line would pass through it, or, with a si
 import warp as wp
 
 from .coupler_pool import Anchor
+from .coupling_table import CYLINDER, SPHERE
 
 wp.set_module_options({"enable_backward": False})
 
 # What a segment may go around; ``boundary.tendon_paths`` enters it.
-NOTHING = wp.constant(0)
-SPHERE = wp.constant(1)
-CYLINDER = wp.constant(2)
 
 PI = wp.constant(wp.float64(3.141592653589793))
 TINY = wp.constant(wp.float64(1.0e-15))

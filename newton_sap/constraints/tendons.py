@@ -20,7 +20,8 @@ from .axis_laws import (
 )
 from .clamped_linear import RIGID
 from .coupler_pool import ROWS, add_term, axis_of_row, copy_terms, merge_terms, open_row, scale_terms, settle_row
-from .couplers import TENDON, clear_rest, close_row, coefficient, is_enabled, is_tendon, polynomial
+from .couplers import clear_rest, close_row, coefficient, polynomial
+from .coupling_table import LAWS_PER_COUPLING, TENDON, TENDON_LAWS, is_enabled, is_tendon
 from .drives import Drive, explicit_effort
 from .tendon_paths import add_path, path_acceleration
 
@@ -34,9 +35,6 @@ FRICTION = wp.constant(3)
 EFFORT = wp.constant(4)
 PASSIVE = wp.constant(5)
 ARMATURE = wp.constant(6)
-TENDON_LAWS = wp.constant(7)
-LAWS_PER_COUPLING = wp.constant(4)
-"""Fewer than a coupling has slots: the one after the last is written before it is emptied."""
 
 
 @wp.func

@@ -9,9 +9,6 @@ from ..constraints.axis_laws import UNBOUNDED, row_law
 from ..constraints.clamped_linear import clamped_linear
 from ..constraints.coupler_pool import ROWS, Anchor
 from ..constraints.couplers import (
-    BODIES,
-    COORDINATES,
-    DISTANCE_RANGE,
     Held,
     coordinate_error,
     coupled_anchors,
@@ -20,6 +17,7 @@ from ..constraints.couplers import (
     held_row,
     held_translations,
 )
+from ..constraints.coupling_table import BODIES, COORDINATES, DISTANCE_RANGE
 from ..workspace import CouplingTable, Motion, RowLaw, Tree
 from .scene import Scene, free_velocity, link_velocity, rate_of
 from .sensitivity import Sensitivity

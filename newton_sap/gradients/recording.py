@@ -10,7 +10,8 @@ import warp as wp
 from ..boundary import bundles
 from ..boundary.actuators import actuate
 from ..boundary.contact_rows import ContactRows
-from ..boundary.output import publish_bodies, publish_loop_joints
+from ..boundary.loop_coordinates import publish_loop_joints
+from ..boundary.output import publish_bodies
 from ..constraints.laws import contact_law
 from ..linalg.lanes import BLOCK_DIM
 from ..multibody.integration import UPDATES, integrate

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..boundary.topology import FREELY, body_name, joint_name
 from ..boundary.validation import owner_name
-from ..constraints.couplers import BALL_LIMITS, TENDON, TENDON_LENGTHS
+from ..constraints.coupling_table import BALL_LIMITS, TENDON, TENDON_LENGTHS
 from ..workspace import DIRECT_DOFS
 
 _COUPLINGS = {

@@ -1,0 +1,68 @@
+"""What couplings tie, whether they act, and which trees they touch: all that a model without them needs to know of them."""
+
+import warp as wp
+
+from ..workspace import CouplingTable, Problem, Tendons
+
+wp.set_module_options({"enable_backward": False})
+
+# What a coupling ties; ``boundary.couplings`` enters them.
+BODIES = wp.constant(0)  # frames on two bodies, free along a joint's axes
+DISTANCE_RANGE = wp.constant(1)  # anchors on two bodies, between a minimum and a maximum distance
+COORDINATES = wp.constant(2)  # one coordinate as a polynomial of another
+LOOP_LAWS = wp.constant(3)  # limits, drive and dry friction of one free axis of a loop joint
+LOOP_FORCES = wp.constant(4)  # its spring, damper, armature and effort
+BALL_LIMITS = wp.constant(5)  # swing and twist of a ball joint, in a tree or closing a loop
+TENDON = wp.constant(6)  # half of the laws of a tendon
+TENDON_LENGTHS = wp.constant(7)  # the length of one as a polynomial of another's
+
+# Where the coefficients of a coordinate coupling live.
+EQUALITY_ROW = wp.constant(0)
+MIMIC_JOINT = wp.constant(1)
+MIMIC_ROW = wp.constant(2)
+
+TENDON_LAWS = wp.constant(7)
+LAWS_PER_COUPLING = wp.constant(4)
+"""Of a tendon; fewer than a coupling has slots: the one after the last is written before it is emptied."""
+
+# What a tendon's path goes around.
+NOTHING = wp.constant(0)
+SPHERE = wp.constant(1)
+CYLINDER = wp.constant(2)
+
+
+@wp.func
+def tendon_acts(tendons: Tendons, t: int):
+    """Whether a tendon does more than to measure a length; a NaN does."""
+    passive = tendons.friction[t] + tendons.stiffness[t] + tendons.damping[t] + tendons.armature[t]
+    moved = wp.abs(tendons.effort[t]) + tendons.servo_ke[t] + tendons.servo_kd[t]
+    return tendons.limited[t] == 1 or passive != 0.0 or moved != 0.0
+
+
+@wp.func
+def is_enabled(table: CouplingTable, c: int):
+    """Whether a coupling acts; read live from the model."""
+    switch = table.switch_row[c]
+    if table.kind[c] == TENDON:
+        return tendon_acts(table.tendons, table.source_row[c])
+    if table.joint[c] >= 0:
+        return table.joint_enabled[table.joint[c]]
+    if switch < 0:
+        return True
+    if table.kind[c] == COORDINATES and table.source[c] == MIMIC_ROW:
+        return table.mimic_enabled[switch]
+    return table.equality_enabled[switch]
+
+
+@wp.func
+def is_tendon(table: CouplingTable, c: int):
+    """Whether ``assemble_tendons`` builds the rows of a coupling."""
+    return table.kind[c] == TENDON or table.kind[c] == TENDON_LENGTHS
+
+
+@wp.func
+def mark_coupling(table: CouplingTable, problem: Problem, c: int):
+    """Note which trees a coupling touches."""
+    if is_enabled(table, c):
+        for k in range(table.tree_start[c], table.tree_start[c + 1]):
+            problem.tree_start[table.tree[k]] = 0
