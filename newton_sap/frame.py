@@ -49,10 +49,17 @@ class Frames:
 
     def __init__(self):
         self._kept = {}
+        self._contacts = {}
 
     def clear(self) -> None:
         """Forget all, because arrays of the model were replaced."""
         self._kept.clear()
+
+    def rows(self, contacts: newton.Contacts) -> ContactRows:
+        """Return the bundle of Newton's contact arrays."""
+        known = self._contacts.pop(id(contacts), None) or (contacts, bundles.contact_rows(contacts))
+        _keep(self._contacts, id(contacts), known)
+        return known[1]
 
     def open(self, solver, state_in, state_out, control, rows: ContactRows | None, dt) -> Frame:
         """Return the frame of a solver's step; see :meth:`newton_sap.SolverSAP.step` for what it raises."""
@@ -72,11 +79,16 @@ class Frames:
         frame = self._kept.pop(key, None)
         if frame is None:
             frame = _make(solver, state_in, state_out, control, rows, dt, arrays)
-            if len(self._kept) >= KEPT:
-                del self._kept[next(iter(self._kept))]
-        self._kept[key] = frame  # the latest at the end
+        _keep(self._kept, key, frame)
         frame.state_in, frame.state_out = state_in, state_out
         return frame
+
+
+def _keep(known: dict, key, value) -> None:
+    """Put a value at the end, and let the one go that was not asked for longest."""
+    if len(known) >= KEPT:
+        del known[next(iter(known))]
+    known[key] = value
 
 
 def _make(solver, state_in, state_out, control, rows, dt, arrays) -> Frame:

@@ -229,8 +229,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
                 )
             self._reserve_contacts(contacts.rigid_contact_max)
             self._contacts_seen = contacts
-            self._contact_rows = bundles.contact_rows(contacts)
-        return self._contact_rows
+        return self.frames.rows(contacts)
 
     def _move_bodies(self, frame: Frame) -> None:
         """Public velocity to sap velocity, and poses, velocities and motion columns."""

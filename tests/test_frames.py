@@ -8,6 +8,7 @@ import numpy as np
 import warp as wp
 
 from newton_sap import SolverSAP
+from newton_sap.boundary import bundles
 from newton_sap.launches import KEPT
 
 
@@ -73,3 +74,16 @@ def test_kept_frames_are_no_memory_of_the_solver():
     for state in [model.state() for _ in range(3)]:
         drift(solver, state)
     assert solver.report().memory == before
+
+
+def test_contacts_taken_in_turns_are_found_again(monkeypatch):
+    """Two ``Contacts`` that take turns are bundled once each."""
+    made = []
+    bundle = bundles.contact_rows
+    monkeypatch.setattr(bundles, "contact_rows", lambda contacts: made.append(contacts) or bundle(contacts))
+    model = ball()
+    solver, state = SolverSAP(model), model.state()
+    turns = [newton.Contacts(2, 0), newton.Contacts(3, 0)]
+    for k in range(6):
+        solver.step(state, state, None, turns[k % 2], 0.1)
+    assert [id(contacts) for contacts in made] == [id(contacts) for contacts in turns]
