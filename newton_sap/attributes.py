@@ -35,12 +35,6 @@ def register(builder: newton.ModelBuilder) -> None:
         )
 
 
-def has_actuators(model) -> bool:
-    """Whether a model has MuJoCo's actuators."""
-    table = getattr(model, "mujoco", None)
-    return getattr(table, "actuator_trnid", None) is not None and len(table.actuator_trnid) > 0
-
-
 def has_ball_limits(model) -> bool:
     """Whether some joint has a swing or twist limit; a NaN counts as one."""
     return read(model, "swing_limit") is not None and bool(ball_limits(model).any())

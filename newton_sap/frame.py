@@ -52,11 +52,11 @@ class Frames:
         self._contacts = {}
 
     def clear(self) -> None:
-        """Forget all, because arrays of the model were replaced."""
+        """Forget the frames, because arrays of the model were replaced."""
         self._kept.clear()
 
     def rows(self, contacts: newton.Contacts) -> ContactRows:
-        """Return the bundle of Newton's contact arrays."""
+        """Return the bundle of Newton's contact arrays, the same for the same ``Contacts``."""
         known = self._contacts.pop(id(contacts), None) or (contacts, bundles.contact_rows(contacts))
         _keep(self._contacts, id(contacts), known)
         return known[1]

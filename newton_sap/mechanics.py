@@ -9,6 +9,7 @@ import warp as wp
 from .boundary.bundles import state_arrays
 from .boundary.convention import Orders
 from .boundary.output import publish_bodies
+from .boundary.topology import link_kinds
 from .boundary.validation import require_arrays
 from .multibody.joints import BALL, DISTANCE, FREE
 
@@ -99,7 +100,7 @@ def _spring_energy(model, arrays, state) -> np.ndarray:
     q, rest = state.joint_q.numpy().astype(float), model.joint_rest_q.numpy().astype(float)
     plain = coord >= 0
     away[plain] = (rest - q)[coord[plain]]
-    kinds = _or(model.joint_type, int(FREE))[arrays["link_joint"]]
+    kinds = link_kinds(model, arrays["link_joint"])
     starts = _or(model.joint_q_start, 0)[arrays["link_joint"]]
     first = arrays["link_dof_start"]
     for link in np.flatnonzero(kinds == int(BALL)):

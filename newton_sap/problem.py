@@ -10,8 +10,8 @@ from .constraints.hunt_crossley import NormalLaw
 from .constraints.joint_rows import link_rows
 from .constraints.lagged import bound_friction
 from .constraints.restitution import apply_restitution
+from .linalg.cholesky import widen_skyline
 from .linalg.lanes import sync
-from .linalg.skyline import widen_skyline
 from .minimizer.objective import contact_velocity, mass_times
 from .multibody.free_motion import gravity_at
 from .multibody.joints import turns_freely
@@ -308,7 +308,7 @@ def prepare_contact(
         vn_star = wp.dot(pool.normal[slot], pool.bias[slot] + contact_velocity(pool, problem.v_star, slot, base))
         R_nr = near_rigid(options.rigid_beta, w)
         apply_restitution(pool, slot, R_nr, vn0, vn0 - vn_star, options.lead, resting, dt)
-    widen_skyline(problem, pool.unknown, slot * pool.stride, pool.support[slot], base)
+    widen_skyline(problem.last, pool.unknown, slot * pool.stride, pool.support[slot], base)
 
 
 @wp.struct

@@ -22,7 +22,7 @@ from .boundary.damping_ratios import damping_ratios, resolve_damping_ratios, zer
 from .boundary.detection import OwnedDetection
 from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
 from .boundary.mujoco_options import warn_of_options
-from .boundary.topology import build_topology
+from .boundary.topology import actuator_table, build_topology
 from .boundary.validation import (
     require_positive_mass_matrix,
     require_same_structure,
@@ -492,7 +492,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._adopting_joints = wp.array(adopting, dtype=wp.int32, device=device)
         self._initial_body_qd = wp.clone(self.model.body_qd) if len(adopting) else None
         self.actuators = None
-        if attributes.has_actuators(self.model):
+        if actuator_table(self.model) is not None:
             from .boundary.actuators import build_actuators  # kernels that few models need
 
             self.actuators = build_actuators(self.model)

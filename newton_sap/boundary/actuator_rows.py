@@ -10,7 +10,7 @@ import warp as wp
 
 from .parts import ELSEWHERE, dofs_of_part, whole_of
 from .tendons import range_counts, read_tendons, tendon_name
-from .topology import DRIVING, dof_coordinates, joint_name
+from .topology import DRIVING, actuator_table, dof_coordinates, joint_name
 
 _Mujoco = newton.solvers.SolverMuJoCo
 _DIRECT = int(_Mujoco.CtrlSource.CTRL_DIRECT)
@@ -62,8 +62,8 @@ def read_actuators(model) -> ActuatorRows | None:
     Raises:
         NotImplementedError: An actuator that is not simulated, by name.
     """
-    table = getattr(model, "mujoco", None)
-    if getattr(table, "actuator_trnid", None) is None or not len(table.actuator_trnid):
+    table = actuator_table(model)
+    if table is None:
         return None
     rows = _Rows(model, table)
     rows.require_simulated()

@@ -27,7 +27,17 @@ from ..constraints.coupling_table import (
 from ..multibody.joints import DISTANCE, FREE
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
 from .tendons import attach_tendons, make_tendons, read_tendons, tendon_name
-from .topology import FREELY, Topology, body_name, body_poses, equality_table, joint_name, moved_links, pose_of
+from .topology import (
+    FREELY,
+    Topology,
+    body_name,
+    body_poses,
+    equality_table,
+    joint_name,
+    link_kinds,
+    moved_links,
+    pose_of,
+)
 
 CONNECT, WELD, JOINT, TENDONS = 0, 1, 2, 3
 """Types of MuJoCo's equality constraints, as importers write them."""
@@ -113,9 +123,9 @@ def following_trees(table: CouplingTable, topology: Topology, model, update: str
     """
     holds = ~np.isin(table.kind.numpy(), (int(BALL_LIMITS), int(TENDON)))
     held = table.tree.numpy()[np.repeat(holds, np.diff(table.tree_start.numpy()))]
-    starts, joints = topology.arrays["tree_link_start"], topology.arrays["link_joint"]
-    kinds = np.append(model.joint_type.numpy(), int(FREE))  # the last entry is that of FREELY
-    flies = np.isin(kinds[joints[starts[:-1]]], (int(FREE), int(DISTANCE)))
+    starts = topology.arrays["tree_link_start"]
+    roots = link_kinds(model, topology.arrays["link_joint"][starts[:-1]])
+    flies = np.isin(roots, (int(FREE), int(DISTANCE)))
     follows = ~np.isin(np.arange(topology.tree_count), held) & ~(flies & (np.diff(starts) == 1))
     follows &= update == "symplectic"
     return wp.array(follows.astype(np.int32), dtype=wp.int32, device=table.tree.device)

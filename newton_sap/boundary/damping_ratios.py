@@ -5,9 +5,8 @@ from __future__ import annotations
 import newton
 import numpy as np
 
-from ..attributes import has_actuators
 from ..workspace import Motion
-from .topology import joint_name
+from .topology import actuator_table, joint_name
 
 _POSITION = int(newton.JointTargetMode.POSITION)
 _TURNING = [int(kind) for kind in (newton.JointType.FREE, newton.JointType.DISTANCE, newton.JointType.BALL)]
@@ -15,7 +14,7 @@ _TURNING = [int(kind) for kind in (newton.JointType.FREE, newton.JointType.DISTA
 
 def damping_ratios(model) -> list[tuple[int, list[int], bool]]:
     """Return the position actuators whose damping is a ratio to critical: which, on which dofs, and whether as a drive."""
-    if not has_actuators(model):
+    if actuator_table(model) is None:
         return []
     from .actuator_rows import read_damping_ratios  # it knows MuJoCo's names, which take a while to import
 

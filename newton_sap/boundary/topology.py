@@ -224,11 +224,26 @@ def _shaped_bodies(model) -> set[int]:
     return {int(b) for b in model.shape_body.numpy()} if model.shape_count else set()
 
 
+def actuator_table(model):
+    """Return where importers put MuJoCo's actuators, None if the model has none."""
+    return _mujoco_table(model, "actuator_trnid")
+
+
+def link_kinds(model, link_joint: np.ndarray) -> np.ndarray:
+    """Return the type of each link's joint; a root that no joint moves is like one on a free joint."""
+    return np.append(model.joint_type.numpy(), int(newton.JointType.FREE))[link_joint]  # FREELY finds the last
+
+
 def equality_table(model):
     """Return where importers put MuJoCo's equality constraints, None if the model has none."""
+    return _mujoco_table(model, "equality_constraint_type")
+
+
+def _mujoco_table(model, column: str):
+    """The namespace of MuJoCo's tables if the one with a column has rows."""
     table = getattr(model, "mujoco", None)
-    kinds = getattr(table, "equality_constraint_type", None)
-    return None if kinds is None or not len(kinds) else table
+    rows = getattr(table, column, None)
+    return None if rows is None or not len(rows) else table
 
 
 def _tied_bodies(model, loops) -> list[tuple[int, int]]:

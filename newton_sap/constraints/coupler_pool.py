@@ -6,7 +6,7 @@ bodies, it conserves momentum.
 
 import warp as wp
 
-from ..linalg.skyline import widen_skyline
+from ..linalg.cholesky import widen_skyline
 from ..multibody.paths import shared_path
 from ..multibody.spatial import angular, linear, rotation_of, to_quatd, to_vec3d, velocity_at
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, Joints, Motion, Problem, RowLaw, Tree
@@ -210,7 +210,7 @@ def couple_row(pool: CouplerPool, problem: Problem, row: int, base: int, most: w
     if w == wp.float64(0.0):
         pool.support[row] = 0
         return w
-    widen_skyline(problem, pool.unknown, row * pool.stride, pool.support[row], base)
+    widen_skyline(problem.last, pool.unknown, row * pool.stride, pool.support[row], base)
     return w
 
 

@@ -21,11 +21,12 @@ EQUALITY_ROW = wp.constant(0)
 MIMIC_JOINT = wp.constant(1)
 MIMIC_ROW = wp.constant(2)
 
+# The laws of a tendon, which ``tendons`` numbers: how many there are, and how many one coupling takes.
 TENDON_LAWS = wp.constant(7)
 LAWS_PER_COUPLING = wp.constant(4)
-"""Of a tendon; fewer than a coupling has slots: the one after the last is written before it is emptied."""
+"""Fewer than a coupling has slots: the one after the last is written before it is emptied."""
 
-# What a tendon's path goes around.
+# What a segment of a tendon may go around; ``boundary.tendon_paths`` enters it.
 NOTHING = wp.constant(0)
 SPHERE = wp.constant(1)
 CYLINDER = wp.constant(2)

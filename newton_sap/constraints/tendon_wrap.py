@@ -10,8 +10,6 @@ from .coupling_table import CYLINDER, SPHERE
 
 wp.set_module_options({"enable_backward": False})
 
-# What a segment may go around; ``boundary.tendon_paths`` enters it.
-
 PI = wp.constant(wp.float64(3.141592653589793))
 TINY = wp.constant(wp.float64(1.0e-15))
 CROSSED = wp.constant(wp.float64(-1.0e4))

@@ -23,6 +23,16 @@ class Skyline:
     shift: int  # what those columns count from
 
 
+@wp.func
+def widen_skyline(last: wp.array[wp.int32], unknown: wp.array[wp.int32], first: int, count: int, base: int):
+    """Let the Hessian's rows of a constraint's unknowns reach the last of them."""
+    rightmost = int(0)
+    for s in range(first, first + count):
+        rightmost = wp.max(rightmost, unknown[s])
+    for s in range(first, first + count):
+        wp.atomic_max(last, base + unknown[s], rightmost)
+
+
 _FACTOR = """
     {real}* h = H.data + at.start;
     const long long stride = at.stride;

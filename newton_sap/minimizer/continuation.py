@@ -54,18 +54,10 @@ def scale_stiffness(pool: ContactPool, at: Range, factor: wp.float64):
 
 
 @wp.func
-def stiffen(pool: ContactPool, at: Range, stage: Stage):
-    """One stage nearer to the problem as given."""
-    scale_stiffness(pool, at, STIFFER)
-    stage.softness = stage.softness * STIFFER
-    return stage
-
-
-@wp.func
-def last_stage(pool: ContactPool, at: Range, stage: Stage):
-    """The problem as given, at once."""
-    scale_stiffness(pool, at, wp.float64(1.0) / stage.softness)
-    stage.softness = wp.float64(1.0)
+def stiffen(pool: ContactPool, at: Range, stage: Stage, factor: wp.float64):
+    """A stage nearer to the problem as given."""
+    scale_stiffness(pool, at, factor)
+    stage.softness = stage.softness * factor
     return stage
 
 
@@ -76,7 +68,7 @@ def next_stage(
     """Soften once, when patience ends; stiffen whenever the softened problem is solved as far as it need be."""
     if stage.softness < wp.float64(1.0):
         if converged or value.residual <= SOLVED * value.scale:
-            stage = stiffen(pool, at, stage)
+            stage = stiffen(pool, at, stage, STIFFER)
     elif not converged and not stage.used and iterations == settings.patience and value.residual > STUCK * value.scale:
         scale_stiffness(pool, at, SOFTEST)
         stage.softness = SOFTEST

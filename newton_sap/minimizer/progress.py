@@ -4,7 +4,7 @@ import warp as wp
 
 from ..linalg.lanes import sync
 from ..workspace import ContactPool, Problem, Tree
-from .continuation import Stage, first_stage, last_stage, next_stage, stiffen
+from .continuation import STIFFER, Stage, first_stage, next_stage, stiffen
 from .friction_bound import far_off, renew_bounds, renewal_due
 from .line_search import NO_DESCENT, Step
 from .objective import Range, Value, trees_settled
@@ -94,7 +94,7 @@ def judge(
     if converged or now.reason == GOES_ON:
         now.stage = next_stage(pool, at, now.stage, value, converged, now.iterations, settings)
     elif softness < wp.float64(1.0):  # ended too early: the answer is judged by the problem as given
-        now.stage = last_stage(pool, at, now.stage)
+        now.stage = stiffen(pool, at, now.stage, wp.float64(1.0) / softness)
     restaged = now.stage.softness != softness
     if restaged:
         now.alpha = wp.float64(0.0)
@@ -136,7 +136,7 @@ def take_step(pool: ContactPool, problem: Problem, at: Range, now: Progress, ste
         now.alpha = step.alpha
         now.iterations += 1
     elif now.stage.softness < wp.float64(1.0):
-        now.stage = stiffen(pool, at, now.stage)
+        now.stage = stiffen(pool, at, now.stage, STIFFER)
         now.alpha = wp.float64(0.0)
     else:
         now.reason = STALLED
