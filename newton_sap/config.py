@@ -137,8 +137,8 @@ class SAPOptions:
     """Evaluations of the exact line search, >= 1. Default: Drake."""
 
     line_search_tolerance: float = 1.0e-8
-    """Relative tolerance [-], > 0, on slope and step length of the line search; its root in the first 10 iterations, which
-    take as many of them at a quarter fewer evaluations. Default: Drake; with 1e-4 throughout, some hard solves never end."""
+    """Relative tolerance [-], > 0, on slope and step length of the line search; its fourth root in the first 10 iterations,
+    which take about as many of them at half the evaluations. Default: Drake; with 1e-4 throughout, some hard solves never end."""
 
     strict: bool = False
     """Raise ``RuntimeError`` after a step that did not converge, was not finite or dropped contacts. Reads the device

@@ -15,7 +15,6 @@ from .linalg.lanes import sync
 from .minimizer.objective import contact_velocity, mass_times
 from .multibody.free_motion import gravity_at
 from .multibody.joints import turns_freely
-from .multibody.paths import path_length, shared_path
 from .multibody.spatial import angular, to_mat33d, velocity_at
 from .workspace import ROWS_PER_DOF, Bodies, ContactPool, CouplingTable, Joints, Motion, Pools, Problem, RowPool, Tree
 
@@ -25,6 +24,8 @@ RIGID_FREQUENCY = wp.constant(wp.float64(1000.0))
 """Stiffest contact of unset materials under Hunt & Crossley's law, as sqrt(k w) [rad/s]; ``docs/contact_laws.md``."""
 LEVERAGE = wp.constant(wp.float64(10.0))
 """Effective mass of a contact of unset materials, at most, in masses of the trees that touch."""
+NO_UNKNOWN = wp.constant(2**31 - 1)
+"""After all unknowns."""
 UNTOUCHED = wp.constant(-1)
 NEVER = wp.constant(wp.float64(1.0e30))
 """A separation velocity [m/s], or missing force [N], that keeps a contact open."""
@@ -98,23 +99,18 @@ def shift_of(tree: Tree, m: Motion, problem: Problem, link: int):
 @wp.func
 def number_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, g: int):
     """Point rows at unknowns and unknowns at their rows."""
-    start = ROWS_PER_DOF * tree.group_dof_start[g]
     base = tree.group_dof_start[g]
-    for i in range(rows.count[g]):
-        dof = rows.unknown[start + i]
-        u = dof + shift_of(tree, m, problem, tree.dof_link[dof])
-        rows.unknown[start + i] = u
-        if problem.row_end[base + u] == 0:
-            problem.row_start[base + u] = start + i
-        problem.row_end[base + u] = start + i + 1
-
-
-@wp.func
-def add_column(pool: ContactPool, slot: int, n: int, unknown: int, J: wp.vec3d):
-    """Append one unknown's column to a contact's Jacobian."""
-    pool.unknown[slot * pool.stride + n] = unknown
-    pool.J[slot * pool.stride + n] = J
-    return n + 1
+    r = ROWS_PER_DOF * base
+    end = r + rows.count[g]
+    for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
+        shift = base + problem.tree_start[t] - tree.tree_dof_start[t] - m.locked[t]
+        while r < end and rows.unknown[r] < tree.tree_dof_start[t + 1]:
+            u = rows.unknown[r] + shift
+            rows.unknown[r] = u - base
+            if problem.row_end[u] == 0:
+                problem.row_start[u] = r
+            problem.row_end[u] = r + 1
+            r += 1
 
 
 @wp.func
@@ -125,27 +121,54 @@ def contact_column(m: Motion, pool: ContactPool, slot: int, dof: int, point: wp.
     return velocity_at(m.column[dof], point)
 
 
+@wp.struct
+class Path:
+    """The free dofs that carry a body, from its root on."""
+
+    next: int
+    end: int
+    shift: int
+
+
+@wp.func
+def free_path(tree: Tree, m: Motion, problem: Problem, link: int):
+    """Where a link's path begins; nothing carries the world."""
+    path = Path()
+    if link >= 0:
+        path.next = tree.path_start[link] + m.locked[tree.link_tree[link]]
+        path.end = tree.path_start[link + 1]
+        path.shift = shift_of(tree, m, problem, link)
+    return path
+
+
+@wp.func
+def next_unknown(tree: Tree, path: Path):
+    """The unknown that comes next on a path."""
+    if path.next < path.end:
+        return tree.path_dof[path.next] + path.shift
+    return NO_UNKNOWN
+
+
 @wp.func
 def contact_jacobian(tree: Tree, m: Motion, pool: ContactPool, problem: Problem, slot: int, witness: int):
-    """Columns of d(v_B - v_A) for the unknowns that move the pair; dofs that carry both bodies cancel at one point."""
-    a = pool.link_a[slot]
-    b = pool.link_b[slot]
-    shared = shared_path(tree, a, b)
+    """Columns of d(v_B - v_A) by ascending unknowns that move the pair; those that carry both bodies cancel at one point."""
+    a = free_path(tree, m, problem, pool.link_a[slot])
+    b = free_path(tree, m, problem, pool.link_b[slot])
     n = int(0)
-    if b >= 0:
-        shift = shift_of(tree, m, problem, b)
-        for p in range(m.locked[tree.link_tree[b]], path_length(tree, b)):
-            dof = tree.path_dof[tree.path_start[b] + p]
-            J = contact_column(m, pool, slot, dof, pool.point_b[slot])
-            if p < shared:
-                J = J - contact_column(m, pool, slot, dof, pool.point_a[slot])
-            if p >= shared or witness == 1:
-                n = add_column(pool, slot, n, dof + shift, J)
-    if a >= 0:
-        shift = shift_of(tree, m, problem, a)
-        for p in range(wp.max(shared, m.locked[tree.link_tree[a]]), path_length(tree, a)):
-            dof = tree.path_dof[tree.path_start[a] + p]
-            n = add_column(pool, slot, n, dof + shift, -contact_column(m, pool, slot, dof, pool.point_a[slot]))
+    while a.next < a.end or b.next < b.end:
+        unknown_a = next_unknown(tree, a)
+        unknown_b = next_unknown(tree, b)
+        J = wp.vec3d()
+        if unknown_b <= unknown_a:
+            J += contact_column(m, pool, slot, tree.path_dof[b.next], pool.point_b[slot])
+            b.next += 1
+        if unknown_a <= unknown_b:
+            J -= contact_column(m, pool, slot, tree.path_dof[a.next], pool.point_a[slot])
+            a.next += 1
+        if unknown_a != unknown_b or witness == 1:
+            pool.unknown[slot * pool.stride + n] = wp.min(unknown_a, unknown_b)
+            pool.J[slot * pool.stride + n] = J
+            n += 1
     pool.support[slot] = n
 
 
@@ -308,7 +331,8 @@ def prepare_contact(
         vn_star = wp.dot(pool.normal[slot], pool.bias[slot] + contact_velocity(pool, problem.v_star, slot, base))
         R_nr = near_rigid(options.rigid_beta, w)
         apply_restitution(pool, slot, R_nr, vn0, vn0 - vn_star, options.lead, resting, dt)
-    widen_skyline(problem.last, pool.unknown, slot * pool.stride, pool.support[slot], base)
+    if pool.link_a[slot] >= 0 and pool.link_b[slot] >= 0:  # one path alone has what comes later in its rows already
+        widen_skyline(problem.last, pool.unknown, slot * pool.stride, pool.support[slot], base)
 
 
 @wp.struct

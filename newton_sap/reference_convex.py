@@ -477,7 +477,7 @@ def minimize(problem, v, options):
         dv = newton_direction(hessian, gradient, options.precision)
         if converged or iteration == options.max_iterations or not gradient @ dv < 0.0:
             return Solution(v, iteration, costs, residual, scale, converged)
-        tolerance = options.line_search_tolerance ** (0.5 if iteration < EASY else 1.0)
+        tolerance = options.line_search_tolerance ** (0.25 if iteration < EASY else 1.0)
         alpha = line_search(problem.along(v, dv), gradient @ dv, options, tolerance)
         v, iteration = v + alpha * dv, iteration + 1
 
@@ -491,7 +491,8 @@ def newton_direction(H, gradient, precision="float64"):
 
 
 def line_search(evaluate, slope0, options, tolerance, alpha_max=1.5):
-    """Return the step length that zeroes the slope: Newton's method kept inside a bracket by bisection.
+    """Return the step length that zeroes the slope: Newton's method from the full step, bisected where it is slow or leaves
+    the bracket.
 
     Args:
         evaluate: ``alpha -> (cost, slope, curvature)``.
@@ -502,26 +503,23 @@ def line_search(evaluate, slope0, options, tolerance, alpha_max=1.5):
     """
     if not slope0 < 0.0:
         raise FloatingPointError(f"the Newton direction does not descend (slope {slope0})")
-    cost, slope, curvature = evaluate(alpha_max)
-    if slope <= 0.0:
-        return alpha_max
-    if -slope0 < options.cost_abs + options.cost_rel * cost:
+    if -slope0 < options.cost_abs + options.cost_rel * abs(evaluate(0.0)[0]):
         return 1.0
-    low, high = 0.0, alpha_max
-    alpha = min(-slope0 / curvature, alpha_max)
-    step_tolerance = tolerance * alpha
-    previous = before_previous = alpha_max
+    low, high, alpha = 0.0, alpha_max, 1.0
+    step = previous = alpha_max
     for _ in range(options.line_search_max_iterations):
         _, slope, curvature = evaluate(alpha)
         low, high = (alpha, high) if slope < 0.0 else (low, alpha)
-        if abs(slope) < tolerance * -slope0:
+        if abs(slope) < tolerance * -slope0 or low == alpha_max:
             break
-        step = -slope / curvature
-        too_slow = 2.0 * abs(slope) > abs(before_previous * curvature)
-        if too_slow or not low < alpha + step < high:
-            step = 0.5 * (low + high) - alpha
-        before_previous, previous = previous, step
-        alpha += step
-        if abs(step) < step_tolerance:
+        target = alpha - slope / curvature
+        too_slow = 2.0 * abs(slope) > abs(previous * curvature)
+        if (low, high) == (1.0, alpha_max) and target >= high:
+            target = alpha_max
+        elif too_slow or not low < target < high:
+            target = 0.5 * (low + high)
+        previous, step = step, target - alpha
+        alpha = target
+        if abs(step) < tolerance:
             break
     return alpha

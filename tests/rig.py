@@ -45,7 +45,7 @@ def tight(optimality_rel=1e-13, max_iterations=60):
         optimality_abs=1e-16,
         cost_rel=0.0,
         cost_abs=0.0,
-        line_search_tolerance=1e-24,
+        line_search_tolerance=1e-48,
         max_iterations=max_iterations,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cache
 
 import newton
@@ -151,7 +150,7 @@ def minimizer_settings(options) -> Settings:
     out.cost_rel = options.cost_rel
     out.line_search_iterations = options.line_search_max_iterations
     out.line_search = options.line_search_tolerance
-    out.line_search_rough = math.sqrt(options.line_search_tolerance)
+    out.line_search_rough = options.line_search_tolerance**0.25
     out.renewals = RENEWALS if options.contact_model == "lagged" and options.friction_bound == "solved" else 0
     out.stiction_tolerance = options.stiction_tolerance
     return out

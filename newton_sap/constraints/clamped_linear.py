@@ -31,12 +31,14 @@ def clamped_linear(vc: wp.float64, law: RowLaw):
     """Cost, impulse and slope of one row at velocity ``vc``, its sign included."""
     response = ScalarResponse()
     error = law.v_hat - vc
+    if wp.abs(error) < law.slack:
+        return response
     free = wp.clamp(error, -law.slack, law.slack)
     y = (error - free) / law.R
     response.gamma = wp.clamp(y, law.lower, law.upper)
     # gamma y - gamma^2/2 is y^2/2 inside and its tangent outside.
     response.cost = law.R * response.gamma * (y - wp.float64(0.5) * response.gamma)
-    if y > law.lower and y < law.upper and wp.abs(error) >= law.slack:
+    if y > law.lower and y < law.upper:
         response.G = wp.float64(1.0) / law.R
     return response
 

@@ -34,36 +34,32 @@ def widen_skyline(last: wp.array[wp.int32], unknown: wp.array[wp.int32], first: 
 
 
 _FACTOR = """
+#if !defined(__CUDA_ARCH__)
+#pragma clang fp contract(fast) reassociate(on)
+#endif
     {real}* h = H.data + at.start;
     const long long stride = at.stride;
     const int* last = columns.data + at.offset;
     for (int j = at.size - 1; j >= 0; --j) {{
         {real}* Uj = h + j * stride;
         const int end = wp::min(last[j] - at.shift, at.size - 1);
-        for (int i = j - lane; i >= 0; i -= lanes) {{
+        {real} squares = 0;
+        for (int k = j + 1; k <= end; ++k) squares += Uj[k] * Uj[k];
+        // What cancellation eats of a pivot is rounding; keeping the diagonal keeps the direction one of descent.
+        const {real} before = Uj[j], after = before - squares;
+        const {real} inverse = ({real})1 / sqrt(after > ({real}){tiny} * before ? after : before);
+        for (int i = j - 1 - lane; i >= 0; i -= lanes) {{
+            const int to = wp::min(last[i] - at.shift, end);
             if (last[i] - at.shift < j) continue;
             {real}* Ui = h + i * stride;
-            const int to = wp::min(last[i] - at.shift, end);
             {real} dot = 0;
-            {{
-#if !defined(__CUDA_ARCH__)
-#pragma clang fp contract(fast) reassociate(on)
-#endif
-                for (int k = j + 1; k <= to; ++k) dot += Ui[k] * Uj[k];
-            }}
-            const {real} before = Ui[j], after = before - dot;
-            // What cancellation eats of a pivot is rounding; keeping the diagonal keeps the direction one of descent.
-            Ui[j] = (i == j && !(after > ({real}){tiny} * before)) ? before : after;
+            for (int k = j + 1; k <= to; ++k) dot += Ui[k] * Uj[k];
+            Ui[j] = (Ui[j] - dot) * inverse;
         }}
         {sync}
-        const {real} pivot = Uj[j];
-        {sync}
-        const {real} inverse = ({real})1 / sqrt(pivot);
-        for (int i = j - 1 - lane; i >= 0; i -= lanes)
-            if (last[i] - at.shift >= j) h[i * stride + j] *= inverse;
-        if (lane == 0) Uj[j] = inverse;
-        {sync}
+        if (lane == 0) Uj[j] = inverse;  // every lane has read the pivot
     }}
+    {sync}
 """
 
 _SOLVE = """

@@ -101,7 +101,6 @@ _G_TIMES_COLUMN = """
         const double g0 = G.data[0][0] * x + G.data[0][1] * y + G.data[0][2] * z;
         const double g1 = G.data[1][0] * x + G.data[1][1] * y + G.data[1][2] * z;
         const double g2 = G.data[2][0] * x + G.data[2][1] * y + G.data[2][2] * z;
-        const int column = u[b];
 """
 
 _ADD_TREE_BLOCK = (
@@ -109,15 +108,13 @@ _ADD_TREE_BLOCK = (
     const double* j = (const double*)(J.data + first);
     const int* u = unknown.data + first;
     const int* own = block.data + base;
-    double* h = P.data;
-    for (int b = 0; b < count; ++b) {
+    for (int b = lane; b < count; b += lanes) {
 """
     + _G_TIMES_COLUMN
     + """
-        for (int a = lane; a < count; a += lanes)
-            if (own[u[a]] == own[column])
-                h[row_start.data[base + u[a]] + column - own[column]] +=
-                    g0 * j[3 * a] + g1 * j[3 * a + 1] + g2 * j[3 * a + 2];
+        double* row = P.data + row_start.data[base + u[b]] - own[u[b]];
+        for (int a = b; a < count && own[u[a]] == own[u[b]]; ++a)
+            row[u[a]] += g0 * j[3 * a] + g1 * j[3 * a + 1] + g2 * j[3 * a + 2];
     }
 """
 )
@@ -137,7 +134,7 @@ def add_tree_block(
     lane: int,
     lanes: int,
 ):
-    """P += the part of J^T G J of one contact that stays within a tree."""
+    """P += the part of J^T G J of one contact that stays within a tree, upper triangle; unknowns ascend."""
     ...
 
 
@@ -146,13 +143,13 @@ _ADD_BLOCK = (
     const double* j = (const double*)(J.data + first);
     const int* u = unknown.data + first;
     {real}* h = H.data + start;
-    for (int b = 0; b < count; ++b) {{
+    for (int b = lane; b < count; b += lanes) {{
 """
     + _G_TIMES_COLUMN
     + """
-        for (int a = lane; a < count; a += lanes)
-            if (u[a] <= column)
-                h[(long long)u[a] * n + column] += ({real})(g0 * j[3 * a] + g1 * j[3 * a + 1] + g2 * j[3 * a + 2]);
+        {real}* row = h + (long long)u[b] * n;
+        for (int a = b; a < count; ++a)
+            row[u[a]] += ({real})(g0 * j[3 * a] + g1 * j[3 * a + 1] + g2 * j[3 * a + 2]);
     }}
 """
 )
@@ -184,7 +181,9 @@ def hessian_functions(real):
         G: wp.mat33d,
         lane: int,
         lanes: int,
-    ): ...
+    ):
+        """H += J^T G J of one contact, upper triangle; unknowns ascend."""
+        ...
 
     @wp.func_native(_FILL_ROW.format(real=name))
     def fill_row(

@@ -30,6 +30,14 @@ class Slope:
 
 
 @wp.struct
+class Line:
+    """What a search starts from."""
+
+    slope: wp.float64  # l'(0) = grad.dv, which a descent direction makes negative
+    quadratic: Slope  # at the start, constraints left out
+
+
+@wp.struct
 class Step:
     """A step length; the last one tried where the search ends in ``SEARCHING``."""
 
@@ -76,28 +84,21 @@ def add_coupler_slopes(pool: CouplerPool, at: Range, alpha: wp.float64, slope: S
 
 
 @wp.func
-def quadratic_part(problem: Problem, at: Range):
-    """dp.(v - v*) and dp.dv: the part of the line that needs no constraint."""
+def begin_line(problem: Problem, at: Range):
+    """The line at its start, and what needs no constraint of its derivatives: (v - v*).A dv and dv.A dv."""
+    slope = wp.float64(0.0)
     first = wp.float64(0.0)
     second = wp.float64(0.0)
-    for i in range(at.lane, at.unknowns, at.lanes):
-        u = at.base + i
-        first += problem.dp[u] * (problem.v[u] - problem.v_star[u])
-        second += problem.dp[u] * problem.dv[u]
-    line = Slope()
-    line.first = total(first)
-    line.second = total(second)
+    for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
+        dv = problem.dv[u]
+        slope += (problem.excess[u] - problem.impulse[u]) * dv
+        first += problem.excess[u] * dv
+        second += problem.dp[u] * dv
+    line = Line()
+    line.slope = total(slope)
+    line.quadratic.first = total(first)
+    line.quadratic.second = total(second)
     return line
-
-
-@wp.func
-def initial_slope(problem: Problem, at: Range):
-    """l'(0) = grad.dv, which a descent direction makes negative."""
-    slope = wp.float64(0.0)
-    for i in range(at.lane, at.unknowns, at.lanes):
-        u = at.base + i
-        slope += (problem.excess[u] - problem.impulse[u]) * problem.dv[u]
-    return total(slope)
 
 
 @cache
@@ -116,15 +117,15 @@ def line_search(evaluate_contact):
         return slope
 
     @wp.func
-    def slope_at(pools: Pools, problem: Problem, at: Range, line: Slope, alpha: wp.float64):
+    def slope_at(pools: Pools, problem: Problem, at: Range, line: Line, alpha: wp.float64):
         """l'(alpha) = dp.(v(alpha) - v*) - dvc.gamma(alpha), with its derivative."""
         share = Slope()
         share = add_contact_slopes(pools.contacts, at, alpha, share)
         share = add_row_slopes(pools.rows, problem, at, alpha, share)
         share = add_coupler_slopes(pools.couplers, at, alpha, share)
         here = Slope()
-        here.first = line.first + alpha * line.second + total(share.first)
-        here.second = line.second + total(share.second)
+        here.first = line.quadratic.first + alpha * line.quadratic.second + total(share.first)
+        here.second = line.quadratic.second + total(share.second)
         return here
 
     @wp.func
@@ -132,8 +133,7 @@ def line_search(evaluate_contact):
         pools: Pools,
         problem: Problem,
         at: Range,
-        line: Slope,
-        slope0: wp.float64,
+        line: Line,
         settings: Settings,
         accuracy: wp.float64,
     ):
@@ -149,8 +149,8 @@ def line_search(evaluate_contact):
         while step.status == SEARCHING and step.evaluations < settings.line_search_iterations:
             here = slope_at(pools, problem, at, line, step.alpha)
             step.evaluations += 1
-            f = here.first / -slope0
-            df = here.second / -slope0
+            f = here.first / -line.slope
+            df = here.second / -line.slope
             if f < wp.float64(0.0):
                 low = step.alpha
             else:
@@ -178,17 +178,17 @@ def line_search(evaluate_contact):
         accuracy = settings.line_search
         if iterations < EASY:
             accuracy = settings.line_search_rough
-        slope0 = initial_slope(problem, at)
+        line = begin_line(problem, at)
         step = Step()
         step.alpha = wp.float64(1.0)
         roundoff = settings.cost_abs + settings.cost_rel * wp.abs(cost)
-        if not slope0 < wp.float64(0.0):
-            if not wp.abs(slope0) <= roundoff:
+        if not line.slope < wp.float64(0.0):
+            if not wp.abs(line.slope) <= roundoff:
                 step.status = NO_DESCENT
             return step
-        if -slope0 < roundoff:
+        if -line.slope < roundoff:
             return step
         prepare_line(pools, problem, at)
-        return find_root(pools, problem, at, quadratic_part(problem, at), slope0, settings, accuracy)
+        return find_root(pools, problem, at, line, settings, accuracy)
 
     return search
