@@ -11,7 +11,7 @@ from ..linalg.inner_loops import add_transposed, add_tree_block, jacobian_times
 from ..linalg.lanes import sync, total
 from ..multibody.free_motion import free_block
 from ..workspace import CouplerPool, Motion, Pools, Problem, Tree
-from .objective import Range, coupler_velocity, mass_times, row_stiffness
+from .objective import Range, coupler_velocity, is_closed, mass_times, row_stiffness
 
 wp.set_module_options({"enable_backward": False})
 
@@ -49,19 +49,20 @@ def precondition(tree: Tree, m: Motion, pools: Pools, problem: Problem, at: Rang
     for c in range(at.contacts):
         slot = at.contact_start + c
         first = slot * pools.contacts.stride
-        add_tree_block(
-            m.factor,
-            problem.A_row,
-            problem.block,
-            at.base,
-            pools.contacts.J,
-            pools.contacts.unknown,
-            first,
-            pools.contacts.support[slot],
-            pools.contacts.G[slot],
-            at.lane,
-            at.lanes,
-        )
+        if is_closed(pools.contacts, slot):
+            add_tree_block(
+                m.factor,
+                problem.A_row,
+                problem.block,
+                at.base,
+                pools.contacts.J,
+                pools.contacts.unknown,
+                first,
+                pools.contacts.support[slot],
+                pools.contacts.G[slot],
+                at.lane,
+                at.lanes,
+            )
         sync()
     add_coupler_blocks(tree, m, pools.couplers, problem, at)
     for t in range(tree.group_tree_start[g] + at.lane, tree.group_tree_start[g + 1], at.lanes):
@@ -97,23 +98,25 @@ def multiply(m: Motion, pools: Pools, problem: Problem, at: Range):
     for c in range(at.lane, at.contacts, at.lanes):
         slot = at.contact_start + c
         first = slot * contacts.stride
-        rate = jacobian_times(contacts.J, contacts.unknown, first, contacts.support[slot], problem.cg_p, at.base)
-        contacts.dvc[slot] = contacts.G[slot] * rate
+        if is_closed(contacts, slot):
+            rate = jacobian_times(contacts.J, contacts.unknown, first, contacts.support[slot], problem.cg_p, at.base)
+            contacts.dvc[slot] = contacts.G[slot] * rate
     sync()
     for c in range(at.contacts):
         slot = at.contact_start + c
         first = slot * contacts.stride
-        add_transposed(
-            contacts.J,
-            contacts.unknown,
-            first,
-            contacts.support[slot],
-            contacts.dvc[slot],
-            problem.cg_q,
-            at.base,
-            at.lane,
-            at.lanes,
-        )
+        if is_closed(contacts, slot):
+            add_transposed(
+                contacts.J,
+                contacts.unknown,
+                first,
+                contacts.support[slot],
+                contacts.dvc[slot],
+                problem.cg_q,
+                at.base,
+                at.lane,
+                at.lanes,
+            )
         sync()
     for r in range(at.coupler_start, at.coupler_start + at.couplers):
         first = r * pools.couplers.stride

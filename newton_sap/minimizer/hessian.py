@@ -8,7 +8,7 @@ from ..linalg.cholesky import Skyline, skyline_functions
 from ..linalg.inner_loops import hessian_functions
 from ..linalg.lanes import sync
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
-from .objective import Range, mass_times, row_stiffness
+from .objective import Range, is_closed, mass_times, row_stiffness
 
 wp.set_module_options({"enable_backward": False})
 
@@ -36,10 +36,11 @@ def newton_direction(real):
         """H += J^T G J of every closed contact, upper triangle."""
         for c in range(at.contacts):
             slot = at.contact_start + c
-            G = pool.G[slot]
-            if wp.trace(G) > wp.float64(0.0):
+            if is_closed(pool, slot):
                 first = slot * pool.stride
-                add_block(H, start, at.unknowns, pool.J, pool.unknown, first, pool.support[slot], G, at.lane, at.lanes)
+                count = pool.support[slot]
+                G = pool.G[slot]
+                add_block(H, start, at.unknowns, pool.J, pool.unknown, first, count, G, at.lane, at.lanes)
                 sync()
 
     @wp.func

@@ -47,6 +47,12 @@ def contact_velocity(pool: ContactPool, x: wp.array[wp.float64], slot: int, base
 
 
 @wp.func
+def is_closed(pool: ContactPool, slot: int):
+    """Whether a contact resists at the iterate; one that does not adds nothing to the Hessian."""
+    return wp.trace(pool.G[slot]) > wp.float64(0.0)
+
+
+@wp.func
 def coupler_velocity(pool: CouplerPool, x: wp.array[wp.float64], row: int, base: int):
     """J x of one coupler row."""
     rate = wp.float64(0.0)
