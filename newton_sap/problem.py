@@ -90,9 +90,8 @@ def number_unknowns(tree: Tree, m: Motion, problem: Problem, g: int):
 
 
 @wp.func
-def shift_of(tree: Tree, m: Motion, problem: Problem, link: int):
+def shift_of(tree: Tree, m: Motion, problem: Problem, t: int):
     """How far the problem indices of a touched tree's free dofs are from their own."""
-    t = tree.link_tree[link]
     return problem.tree_start[t] - tree.tree_dof_start[t] - m.locked[t]
 
 
@@ -103,7 +102,7 @@ def number_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, g: int):
     r = ROWS_PER_DOF * base
     end = r + rows.count[g]
     for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
-        shift = base + problem.tree_start[t] - tree.tree_dof_start[t] - m.locked[t]
+        shift = base + shift_of(tree, m, problem, t)
         while r < end and rows.unknown[r] < tree.tree_dof_start[t + 1]:
             u = rows.unknown[r] + shift
             rows.unknown[r] = u - base
@@ -135,9 +134,10 @@ def free_path(tree: Tree, m: Motion, problem: Problem, link: int):
     """Where a link's path begins; nothing carries the world."""
     path = Path()
     if link >= 0:
-        path.next = tree.path_start[link] + m.locked[tree.link_tree[link]]
+        t = tree.link_tree[link]
+        path.next = tree.path_start[link] + m.locked[t]
         path.end = tree.path_start[link + 1]
-        path.shift = shift_of(tree, m, problem, link)
+        path.shift = shift_of(tree, m, problem, t)
     return path
 
 

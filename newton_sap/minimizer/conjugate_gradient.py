@@ -48,8 +48,8 @@ def precondition(tree: Tree, m: Motion, pools: Pools, problem: Problem, at: Rang
     sync()
     for c in range(at.contacts):
         slot = at.contact_start + c
-        first = slot * pools.contacts.stride
         if is_closed(pools.contacts, slot):
+            first = slot * pools.contacts.stride
             add_tree_block(
                 m.factor,
                 problem.A_row,
@@ -97,15 +97,15 @@ def multiply(m: Motion, pools: Pools, problem: Problem, at: Range):
     contacts = pools.contacts
     for c in range(at.lane, at.contacts, at.lanes):
         slot = at.contact_start + c
-        first = slot * contacts.stride
         if is_closed(contacts, slot):
+            first = slot * contacts.stride
             rate = jacobian_times(contacts.J, contacts.unknown, first, contacts.support[slot], problem.cg_p, at.base)
             contacts.dvc[slot] = contacts.G[slot] * rate
     sync()
     for c in range(at.contacts):
         slot = at.contact_start + c
-        first = slot * contacts.stride
         if is_closed(contacts, slot):
+            first = slot * contacts.stride
             add_transposed(
                 contacts.J,
                 contacts.unknown,
