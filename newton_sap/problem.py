@@ -16,6 +16,7 @@ from .minimizer.objective import contact_velocity, mass_times
 from .multibody.free_motion import gravity_at
 from .multibody.joints import turns_freely
 from .multibody.spatial import angular, to_mat33d, velocity_at
+from .prefetch import fetch_group
 from .workspace import ROWS_PER_DOF, Bodies, ContactPool, CouplingTable, Joints, Motion, Pools, Problem, RowPool, Tree
 
 wp.set_module_options({"enable_backward": False})
@@ -381,6 +382,7 @@ def assemble_problem(
     start = pools.contacts.group_start[g]
     count = pools.contacts.group_count[g]
     base = tree.group_dof_start[g]
+    fetch_group(tree, m, pools, problem, g + 1)
     if lane == 0:
         number_problem(tree, joints, table, m, pools, problem, step, g)
     sync()

@@ -5,6 +5,7 @@ from functools import cache
 import warp as wp
 
 from ..linalg.lanes import sync, total
+from ..prefetch import fetch_group
 from ..workspace import COUPLER_ROWS, ROWS_PER_DOF, ContactPool, CouplingTable, Motion, Pools, Problem, Stats, Tree
 from .conjugate_gradient import solve_iteratively
 from .hessian import newton_direction
@@ -107,6 +108,7 @@ def minimize_kernel(evaluate_contact, real):
         block, lane = wp.tid()
         g = tree.first_group + block
         at = range_of(tree, table, pools, problem, g, lane)
+        fetch_group(tree, m, pools, problem, g + 1)
         value = Value()
         now = begin(at)
         while now.reason == GOES_ON:

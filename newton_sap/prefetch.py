@@ -1,0 +1,100 @@
+"""Fetching what the next tree or group needs while this one is worked on.
+
+Worlds by the hundred do not stay in a CPU's caches from one stage to the next, and what a world needs lies in more short
+pieces than the processor can foresee. On CUDA other blocks work meanwhile, and nothing of this is compiled.
+"""
+
+import warp as wp
+
+from .workspace import ROWS_PER_DOF, Bodies, ContactPool, Joints, Motion, Pools, Problem, RowPool, Tree
+
+wp.set_module_options({"enable_backward": False})
+
+
+MOST = 2**15
+"""Bytes of one array that are fetched at once."""
+
+
+def fetching(name: str, bundle_type, *arrays: str):
+    """Return the device function ``name(bundle, first, last)``, which fetches that range of the named arrays.
+
+    Into the second cache, because the first is full of the work at hand, and no more than the start of long ranges.
+    """
+
+    def fetch(bundle: bundle_type, first: int, last: int): ...
+
+    fetch.__qualname__ = name  # by which Warp tells functions apart
+    return wp.func_native(f"""
+#if !defined(__CUDA_ARCH__)
+    const auto lines = [](const void* data, size_t begin, size_t end) __attribute__((noinline)) {{
+        for (size_t at = begin; at < end && at < begin + {MOST}; at += 64) __builtin_prefetch((const char*)data + at, 0, 2);
+    }};
+    const auto fetch = [&](const auto& x) {{ lines(x.data, first * sizeof(*x.data), last * sizeof(*x.data)); }};
+    {" ".join(f"fetch(bundle.{array});" for array in arrays)}
+#endif
+""")(fetch)
+
+
+fetch_paths = fetching("fetch_paths", Tree, "path_dof")
+fetch_indices = fetching("fetch_indices", Tree, "dof_last", "dof_coord", "dof_public")
+fetch_bodies = fetching("fetch_bodies", Bodies, "mass", "inertia", "inv_inertia")
+fetch_axes = fetching(
+    "fetch_axes", Joints,
+    "armature", "damping", "stiffness", "limit_lower", "limit_upper", "limit_ke", "effort_limit", "target_mode",
+    "target_ke", "target_kd",
+)  # fmt: skip
+fetch_links = fetching(
+    "fetch_links", Motion, "position", "rotation", "com", "velocity", "bias", "mass", "moment", "inertia", "momentum"
+)
+fetch_momentum = fetching("fetch_momentum", Motion, "momentum")
+fetch_dofs = fetching("fetch_dofs", Motion, "column", "v0", "v_star", "v", "travel", "drive_speed")
+fetch_mass_matrix = fetching("fetch_mass_matrix", Motion, "A")
+fetch_unknowns = fetching(
+    "fetch_unknowns", Problem,
+    "dof", "block", "block_end", "A_row", "last", "row_start", "row_end", "v", "v_star", "scale", "momentum", "excess",
+    "impulse", "dv", "dp",
+)  # fmt: skip
+fetch_rows = fetching("fetch_rows", RowPool, "unknown", "law", "gamma", "G")
+fetch_jacobians = fetching("fetch_jacobians", ContactPool, "unknown", "J")
+fetch_contacts = fetching(
+    "fetch_contacts", ContactPool,
+    "spin_of", "normal", "bias", "mu", "R_t", "R_n", "v_hat", "normal_law", "n0", "slip_scale", "vc", "dvc", "slip",
+    "slip_speed", "gamma", "G", "support",
+)  # fmt: skip
+
+
+@wp.func
+def fetch_tree(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, change: Motion, t: int):
+    """What free motion needs of a tree, if there is one of that number."""
+    if t + 1 < tree.tree_link_start.shape[0]:
+        link = tree.tree_link_start[t]
+        next_link = tree.tree_link_start[t + 1]
+        fetch_links(m, link, next_link)
+        fetch_momentum(change, link, next_link)
+        fetch_paths(tree, tree.path_start[link], tree.path_start[next_link])
+        body = tree.link_body[link]
+        fetch_bodies(bodies, body, body + next_link - link)
+        dof = tree.tree_dof_start[t]
+        next_dof = tree.tree_dof_start[t + 1]
+        fetch_dofs(m, dof, next_dof)
+        fetch_indices(tree, dof, next_dof)
+        if next_dof > dof:
+            public = tree.dof_public[dof]
+            fetch_axes(joints, public, public + next_dof - dof)
+        fetch_mass_matrix(m, tree.tree_block_start[t], tree.tree_block_start[t + 1])
+
+
+@wp.func
+def fetch_group(tree: Tree, m: Motion, pools: Pools, problem: Problem, g: int):
+    """What a group's assembly and minimisation need, if there is one of that number."""
+    if g + 1 < tree.group_dof_start.shape[0]:
+        dof = tree.group_dof_start[g]
+        fetch_unknowns(problem, dof, tree.group_dof_start[g + 1])
+        row = ROWS_PER_DOF * dof
+        fetch_rows(pools.rows, row, row + pools.rows.count[g])
+        slot = pools.contacts.group_start[g]
+        next_slot = slot + pools.contacts.group_count[g]
+        fetch_contacts(pools.contacts, slot, next_slot)
+        fetch_jacobians(pools.contacts, pools.contacts.stride * slot, pools.contacts.stride * next_slot)
+        block = tree.tree_block_start[tree.group_tree_start[g]]
+        fetch_mass_matrix(m, block, tree.tree_block_start[tree.group_tree_start[g + 1]])
