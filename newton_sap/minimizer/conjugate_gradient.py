@@ -7,11 +7,11 @@ constraint couples are therefore solved exactly in the first iteration.
 import warp as wp
 
 from ..linalg.cholesky import factor_alone, solve_alone
-from ..linalg.inner_loops import add_transposed, add_tree_block, jacobian_times
+from ..linalg.inner_loops import add_tree_block
 from ..linalg.lanes import sync, total
 from ..multibody.free_motion import free_block
 from ..workspace import CouplerPool, Motion, Pools, Problem, Tree
-from .objective import Range, coupler_velocity, is_closed, mass_times, row_stiffness
+from .objective import Range, add_contact, contact_velocity, coupler_velocity, is_closed, mass_times, row_stiffness
 
 wp.set_module_options({"enable_backward": False})
 
@@ -98,25 +98,12 @@ def multiply(m: Motion, pools: Pools, problem: Problem, at: Range):
     for c in range(at.lane, at.contacts, at.lanes):
         slot = at.contact_start + c
         if is_closed(contacts, slot):
-            first = slot * contacts.stride
-            rate = jacobian_times(contacts.J, contacts.unknown, first, contacts.support[slot], problem.cg_p, at.base)
-            contacts.dvc[slot] = contacts.G[slot] * rate
+            contacts.dvc[slot] = contacts.G[slot] * contact_velocity(contacts, problem.cg_p, slot, at.base)
     sync()
     for c in range(at.contacts):
         slot = at.contact_start + c
         if is_closed(contacts, slot):
-            first = slot * contacts.stride
-            add_transposed(
-                contacts.J,
-                contacts.unknown,
-                first,
-                contacts.support[slot],
-                contacts.dvc[slot],
-                problem.cg_q,
-                at.base,
-                at.lane,
-                at.lanes,
-            )
+            add_contact(contacts, slot, contacts.dvc[slot], problem.cg_q, at)
         sync()
     for r in range(at.coupler_start, at.coupler_start + at.couplers):
         first = r * pools.couplers.stride

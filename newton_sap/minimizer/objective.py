@@ -47,6 +47,13 @@ def contact_velocity(pool: ContactPool, x: wp.array[wp.float64], slot: int, base
 
 
 @wp.func
+def add_contact(pool: ContactPool, slot: int, gamma: wp.vec3d, sum: wp.array[wp.float64], at: Range):
+    """sum += J^T gamma of one contact."""
+    first = slot * pool.stride
+    add_transposed(pool.J, pool.unknown, first, pool.support[slot], gamma, sum, at.base, at.lane, at.lanes)
+
+
+@wp.func
 def is_closed(pool: ContactPool, slot: int):
     """Whether a contact resists at the iterate; one that does not adds nothing to the Hessian."""
     return wp.trace(pool.G[slot]) > wp.float64(0.0)
@@ -95,12 +102,7 @@ def sum_impulses(pools: Pools, problem: Problem, at: Range):
     sync()
     for c in range(at.contacts):
         slot = at.contact_start + c
-        first = slot * pools.contacts.stride
-        count = pools.contacts.support[slot]
-        gamma = pools.contacts.gamma[slot]
-        add_transposed(
-            pools.contacts.J, pools.contacts.unknown, first, count, gamma, problem.impulse, at.base, at.lane, at.lanes
-        )
+        add_contact(pools.contacts, slot, pools.contacts.gamma[slot], problem.impulse, at)
         sync()
     for r in range(at.coupler_start, at.coupler_start + at.couplers):
         first = r * pools.couplers.stride
