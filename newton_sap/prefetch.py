@@ -58,8 +58,8 @@ fetch_rows = fetching("fetch_rows", RowPool, "unknown", "law", "gamma", "G")
 fetch_jacobians = fetching("fetch_jacobians", ContactPool, "unknown", "J")
 fetch_contacts = fetching(
     "fetch_contacts", ContactPool,
-    "spin_of", "normal", "bias", "mu", "R_t", "R_n", "v_hat", "normal_law", "n0", "slip_scale", "vc", "dvc", "slip",
-    "slip_speed", "gamma", "G", "support",
+    "spin_of", "normal", "bias", "mu", "R_t", "R_n", "v_hat", "normal_law", "n0", "slip_scale", "vc", "line", "slip",
+    "slowness", "gamma", "G", "support",
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from .minimizer.objective import contact_velocity, mass_times
 from .multibody.free_motion import gravity_at
 from .multibody.joints import turns_freely
 from .multibody.spatial import angular, to_mat33d, velocity_at
+from .packed import pack_motion, pack_pools, pack_problem, pack_tree
 from .prefetch import fetch_group
 from .workspace import ROWS_PER_DOF, Bodies, ContactPool, CouplingTable, Joints, Motion, Pools, Problem, RowPool, Tree
 
@@ -324,7 +325,7 @@ def prepare_contact(
     vn0 = wp.dot(pool.normal[slot], pool.bias[slot] + contact_velocity(pool, problem.v, slot, base))
     n0 = regularize_contact(pool, options, slot, w, vn0, dt)
     bound_friction(pool, slot, n0, options.stiction_tolerance)
-    pool.slip_speed[slot] = wp.float64(0.0)
+    pool.slowness[slot] = wp.float64(0.0)
     # What gravity gives a body in two steps is rest, not an impact.
     link = wp.where(pool.link_b[slot] >= 0, pool.link_b[slot], pool.link_a[slot])
     resting = wp.float64(2.0) * dt * wp.length(gravity_at(bodies, tree.link_body[link]))
@@ -383,6 +384,10 @@ def assemble_problem(
     count = pools.contacts.group_count[g]
     base = tree.group_dof_start[g]
     fetch_group(tree, m, pools, problem, g + 1)
+    pack_tree(tree)
+    pack_motion(m)
+    pack_pools(pools)
+    pack_problem(problem)
     if lane == 0:
         number_problem(tree, joints, table, m, pools, problem, step, g)
     sync()

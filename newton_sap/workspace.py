@@ -12,6 +12,7 @@ from __future__ import annotations
 import warp as wp
 
 from .constraints.hunt_crossley import NormalLaw
+from .constraints.response import ContactLine
 
 ROWS_PER_DOF = 5
 """Scalar rows one dof can carry: two position limits, drive, dry friction, velocity limit."""
@@ -196,9 +197,10 @@ class ContactPool:
     n0: wp.array[wp.float64]  # (C,) normal impulse that bounds lagged and spin friction [N s]
     slip_scale: wp.array[wp.float64]  # (C,) slip below which friction is regularised [m/s], of a spin slot [rad/s]
     vc: wp.array[wp.vec3d]  # (C,) velocity of B relative to A [m/s]
+    line: wp.array[ContactLine]  # (C,) that velocity along the search direction
     dvc: wp.array[wp.vec3d]  # (C,) its change along the search direction
     slip: wp.array[wp.vec3d]  # (C,) direction of slip, an unknown of its own (slip_direction.py)
-    slip_speed: wp.array[wp.float64]  # (C,) softened slip speed at vc [m/s], zero unless the contact slides
+    slowness: wp.array[wp.float64]  # (C,) one over the softened slip speed at vc [s/m], zero unless the contact slides
     gamma: wp.array[wp.vec3d]  # (C,) impulse on B [N s]
     G: wp.array[wp.mat33d]  # (C,) -d(gamma)/d(vc) with slip for one of its slip directions [kg]
     support: wp.array[wp.int32]  # (C,) number of unknowns that move the pair

@@ -14,7 +14,7 @@ from newton_sap.constraints.clamped_linear import clamped_linear, regularization
 from newton_sap.constraints.friction_cone import SOFT_NORM, friction_cone
 from newton_sap.constraints.hunt_crossley import NormalLaw
 from newton_sap.constraints.lagged import lagged
-from newton_sap.constraints.response import hessian_block
+from newton_sap.constraints.response import hessian_block, impulse, tangential
 from newton_sap.constraints.similar import similar
 from newton_sap.constraints.spin_friction import spin_friction
 from newton_sap.workspace import RowLaw
@@ -32,10 +32,12 @@ def cone_kernel(
 ):  # fmt: skip
     """Friction cone with parameters (v_hat, R_n, R_t, mu)."""
     i = wp.tid()
-    response = friction_cone(vc[i], n[i], p[i, 0], p[i, 1], p[i, 2], p[i, 3])
+    vt = tangential(n[i], vc[i])
+    response = friction_cone(wp.dot(n[i], vc[i]), wp.dot(vt, vt), p[i, 0], p[i, 1], p[i, 2], p[i, 3])
     cost[i] = response.cost
-    gamma[i] = response.gamma
-    G[i] = hessian_block(response, n[i], response.t)
+    gamma[i] = impulse(response, n[i], vt)
+    t = response.slowness * vt
+    G[i] = hessian_block(response, n[i], t, t)
 
 
 @wp.func
@@ -56,10 +58,12 @@ def lagged_kernel(
 ):  # fmt: skip
     """Lagged model with parameters (fe0, k, d, dt, mu, n0, slip scale)."""
     i = wp.tid()
-    response = lagged(vc[i], n[i], normal_law(p, i), p[i, 4], p[i, 5], p[i, 6])
+    vt = tangential(n[i], vc[i])
+    response = lagged(wp.dot(n[i], vc[i]), wp.dot(vt, vt), normal_law(p, i), p[i, 4], p[i, 5], p[i, 6])
     cost[i] = response.cost
-    gamma[i] = response.gamma
-    G[i] = hessian_block(response, n[i], response.t)
+    gamma[i] = impulse(response, n[i], vt)
+    t = response.slowness * vt
+    G[i] = hessian_block(response, n[i], t, t)
 
 
 @wp.kernel
@@ -69,10 +73,12 @@ def similar_kernel(
 ):  # fmt: skip
     """Similar model with parameters (fe0, k, d, dt, mu, n0, slip scale)."""
     i = wp.tid()
-    response = similar(vc[i], n[i], normal_law(p, i), p[i, 4], p[i, 6])
+    vt = tangential(n[i], vc[i])
+    response = similar(wp.dot(n[i], vc[i]), wp.dot(vt, vt), normal_law(p, i), p[i, 4], p[i, 6])
     cost[i] = response.cost
-    gamma[i] = response.gamma
-    G[i] = hessian_block(response, n[i], response.t)
+    gamma[i] = impulse(response, n[i], vt)
+    t = response.slowness * vt
+    G[i] = hessian_block(response, n[i], t, t)
 
 
 @wp.kernel
@@ -82,10 +88,12 @@ def spin_kernel(
 ):  # fmt: skip
     """Torsional and rolling friction with parameters (torsional bound, rolling bound, slip scale)."""
     i = wp.tid()
-    response = spin_friction(w[i], n[i], p[i, 0], p[i, 1], p[i, 2])
+    vt = tangential(n[i], w[i])
+    response = spin_friction(wp.dot(n[i], w[i]), wp.dot(vt, vt), p[i, 0], p[i, 1], p[i, 2])
     cost[i] = response.cost
-    gamma[i] = response.gamma
-    G[i] = hessian_block(response, n[i], response.t)
+    gamma[i] = impulse(response, n[i], vt)
+    t = response.slowness * vt
+    G[i] = hessian_block(response, n[i], t, t)
 
 
 @wp.kernel

@@ -10,7 +10,7 @@ from rig import Rig
 from test_laws import frames, samples
 
 from newton_sap.constraints.laws import contact_law
-from newton_sap.constraints.response import hessian_block
+from newton_sap.constraints.response import hessian_block, tangential
 from newton_sap.constraints.slip_direction import follow_slip
 from newton_sap.workspace import ContactPool, allocate_contacts
 
@@ -29,9 +29,12 @@ def walk_kernel(law):
         slot = wp.tid()
         for k in range(path.shape[1]):
             vc = path[slot, k]
-            response = evaluate(pool, slot, vc)
-            exact[slot, k] = hessian_block(response, pool.normal[slot], response.t)
-            G[slot, k] = hessian_block(response, pool.normal[slot], follow_slip(pool, slot, vc, response))
+            n = pool.normal[slot]
+            vt = tangential(n, vc)
+            response = evaluate(pool, slot, wp.dot(n, vc), wp.dot(vt, vt))
+            t = response.slowness * vt
+            exact[slot, k] = hessian_block(response, n, t, t)
+            G[slot, k] = hessian_block(response, n, t, follow_slip(pool, slot, vt, response))
             pool.vc[slot] = vc
 
     return walk

@@ -6,6 +6,7 @@ from ..constraints.clamped_linear import RIGID
 from ..linalg.lanes import sync
 from ..multibody.free_motion import drive_reach, point_velocity
 from ..multibody.spatial import angular, motion, to_quatd, to_vec3d, velocity_at
+from ..packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
 from .contact_rows import ContactRows, enter, has_spin, list_rows, share_of
 
@@ -479,13 +480,17 @@ def fill_contacts(
     """One block per group: its lane 0 sorts the group's rows into slots, all lanes write points and materials."""
     block, lane = wp.tid()
     g = tree.first_group + block
-    share = share_of(arrivals, pool.row.shape[0], g)
+    capacity = pool.row.shape[0]
+    share = share_of(arrivals, capacity, g)
+    pack_tree(tree)
+    pack_motion(m)
+    pack_contacts(pool)
     start = share[0]
     count = share[1]
     if lane == 0:
         pool.group_start[g] = start
         pool.group_count[g] = count
-        count_dropped(stats, g, arrivals.group_count[g] - count, pool.row.shape[0])
+        count_dropped(stats, g, arrivals.group_count[g] - count, capacity)
         list_rows(arrivals, pool, rows, shapes, options.spin_friction, g, start, count)
     sync()
     for slot in range(start + lane, start + count, wp.block_dim()):

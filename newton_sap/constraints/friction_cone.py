@@ -16,37 +16,34 @@ SOFT_NORM = wp.constant(wp.float64(1.0e-7))
 
 
 @wp.func
-def friction_cone(vc: wp.vec3d, n: wp.vec3d, v_hat: wp.float64, R_n: wp.float64, R_t: wp.float64, mu: wp.float64):
-    """Cost, impulse and parts of the Hessian block of one contact, in world axes."""
+def friction_cone(
+    vn: wp.float64, slip: wp.float64, v_hat: wp.float64, R_n: wp.float64, R_t: wp.float64, mu: wp.float64
+):
+    """The cone at the normal velocity ``vn`` and the square ``slip`` of the tangential velocity."""
     half = wp.float64(0.5)
     response = Response()
-    vn = wp.dot(n, vc)
     u_n = v_hat - vn
-    u_t = vn * n - vc
     floor = R_t * SOFT_NORM
-    s = wp.sqrt(wp.dot(u_t, u_t) + floor * floor)
+    s = wp.sqrt(slip + floor * floor)
     if s * R_n <= mu * R_t * u_n:
-        response.gamma = u_t / R_t + (u_n / R_n) * n
+        response.gamma_n = u_n / R_n
         # The constant floor^2 makes the cost continuous with the sliding region's.
         response.cost = half * ((s * s) / R_t + u_n * u_n / R_n)
         response.bend = wp.float64(1.0) / R_t
-        response.d = n
         response.slope = wp.float64(1.0) / R_n
     elif not (u_n + mu * s <= wp.float64(0.0)):  # what is no number acts, and is counted
         Q = R_n + mu * mu * R_t
         excess = u_n + mu * s
-        gamma_n = excess / Q
-        response.slip_speed = s
-        response.t = -u_t / s
-        response.bend = mu * gamma_n / s
-        response.d = n - mu * response.t
+        response.slowness = wp.float64(1.0) / s
+        response.gamma_n = excess / Q
+        response.bend = mu * response.gamma_n * response.slowness
         response.slope = wp.float64(1.0) / Q
-        response.gamma = gamma_n * response.d
-        response.cost = half * excess * gamma_n
+        response.tilt = mu
+        response.cost = half * excess * response.gamma_n
     return response
 
 
 @wp.func
-def evaluate_contact(pool: ContactPool, slot: int, vc: wp.vec3d):
+def evaluate_contact(pool: ContactPool, slot: int, vn: wp.float64, slip: wp.float64):
     """The law applied to a slot of the pool."""
-    return friction_cone(vc, pool.normal[slot], pool.v_hat[slot], pool.R_n[slot], pool.R_t[slot], pool.mu[slot])
+    return friction_cone(vn, slip, pool.v_hat[slot], pool.R_n[slot], pool.R_t[slot], pool.mu[slot])

@@ -21,13 +21,6 @@ class NormalLaw:
 
 
 @wp.func
-def release_velocity(law: NormalLaw):
-    """Separation velocity at which the force has vanished."""
-    one = wp.float64(1.0)
-    return wp.min(law.fe0 / (law.dt * (law.k + TINY)), one / (law.d + TINY))
-
-
-@wp.func
 def normal_impulse(law: NormalLaw, v: wp.float64):
     """n(v) = dt (fe0 - dt k v)+ (1 - d v)+."""
     zero = wp.float64(0.0)
@@ -46,15 +39,17 @@ def normal_slope(law: NormalLaw, v: wp.float64):
 
 @wp.func
 def normal_cost(law: NormalLaw, v: wp.float64):
-    """Cost with derivative -n(v), zero once released: the integral of n from v to the release velocity.
+    """Cost with derivative -n(v), zero once released: the integral of n from v over the ``rise`` to where it vanishes.
 
-    Both factors of n are linear and not negative below release, so the terms add without cancellation.
+    Both factors of n fall linearly to their values there, none of them negative, so the terms add without cancellation.
     """
-    release = release_velocity(law)
-    u = wp.max(release - v, wp.float64(0.0))
-    a0 = law.fe0 - law.dt * law.k * release
-    a1 = law.dt * law.k
-    b0 = wp.float64(1.0) - law.d * release
-    quadratic = wp.float64(0.5) * (a0 * law.d + a1 * b0)
-    cubic = a1 * law.d / wp.float64(3.0)
-    return law.dt * u * (a0 * b0 + u * (quadratic + u * cubic))
+    zero = wp.float64(0.0)
+    stiffness = law.dt * law.k
+    elastic = wp.max(law.fe0 - stiffness * v, zero)
+    damping = wp.max(wp.float64(1.0) - law.d * v, zero)
+    rise = wp.min(elastic / (stiffness + TINY), damping / (law.d + TINY))
+    elastic = wp.max(elastic - stiffness * rise, zero)
+    damping = wp.max(damping - law.d * rise, zero)
+    quadratic = wp.float64(0.5) * (elastic * law.d + stiffness * damping)
+    cubic = stiffness * law.d / wp.float64(3.0)
+    return law.dt * rise * (elastic * damping + rise * (quadratic + rise * cubic))

@@ -13,20 +13,16 @@ wp.set_module_options({"enable_backward": False})
 
 
 @wp.func
-def lagged(vc: wp.vec3d, n: wp.vec3d, law: NormalLaw, mu: wp.float64, n0: wp.float64, slip_scale: wp.float64):
-    """Cost of the normal law plus mu n0 |vt|_s, with its impulse and the parts of its Hessian block."""
+def lagged(vn: wp.float64, slip: wp.float64, law: NormalLaw, mu: wp.float64, n0: wp.float64, slip_scale: wp.float64):
+    """Cost of the normal law plus mu n0 |vt|_s, at the normal velocity ``vn`` and the square ``slip`` of ``vt``."""
     response = Response()
-    vn = wp.dot(n, vc)
-    vt = vc - vn * n
-    length = wp.sqrt(wp.dot(vt, vt) + slip_scale * slip_scale)
     bound = mu * n0
-    response.slip_speed = length
-    response.t = vt / length
-    response.bend = bound / length
-    response.d = n
+    length = wp.sqrt(slip + slip_scale * slip_scale)
+    response.slowness = wp.float64(1.0) / length
+    response.bend = bound * response.slowness
+    response.gamma_n = normal_impulse(law, vn)
     response.slope = -normal_slope(law, vn)
     response.cost = bound * (length - slip_scale) + normal_cost(law, vn)
-    response.gamma = normal_impulse(law, vn) * n - bound * response.t
     return response
 
 
@@ -38,6 +34,6 @@ def bound_friction(pool: ContactPool, slot: int, n0: wp.float64, stiction_tolera
 
 
 @wp.func
-def evaluate_contact(pool: ContactPool, slot: int, vc: wp.vec3d):
+def evaluate_contact(pool: ContactPool, slot: int, vn: wp.float64, slip: wp.float64):
     """The law applied to a slot of the pool."""
-    return lagged(vc, pool.normal[slot], pool.normal_law[slot], pool.mu[slot], pool.n0[slot], pool.slip_scale[slot])
+    return lagged(vn, slip, pool.normal_law[slot], pool.mu[slot], pool.n0[slot], pool.slip_scale[slot])

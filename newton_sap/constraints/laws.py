@@ -25,11 +25,11 @@ def contact_law(name: str, spin_friction: bool = False):
         return law
 
     @wp.func
-    def evaluate_slot(pool: ContactPool, slot: int, velocity: wp.vec3d):
+    def evaluate_slot(pool: ContactPool, slot: int, vn: wp.float64, slip: wp.float64):
         """Contacts by the law, spins by their own."""
-        response = law(pool, slot, velocity)
+        response = law(pool, slot, vn, slip)
         if pool.spin_of[slot] >= 0:
-            response = evaluate_spin(pool, slot, velocity)
+            response = evaluate_spin(pool, slot, vn, slip)
         return response
 
     return evaluate_slot

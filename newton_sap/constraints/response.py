@@ -1,4 +1,11 @@
-"""What every contact law returns for a contact velocity: cost, impulse and the parts of its Hessian block."""
+"""What every contact law returns: a law of two numbers, the normal velocity and the square of the slip.
+
+No law prefers a tangent, so in all of them friction is along the slip ``vt`` and impulse and Hessian block have one form:
+
+``gamma = gamma_n n - bend vt``  and  ``G = bend (1 - n n' - t t') + slope d d'``  with  ``d = n - tilt t``
+
+where ``n`` is the contact normal and ``t = slowness vt``, no longer than one. A line search needs no vectors.
+"""
 
 import warp as wp
 
@@ -7,19 +14,14 @@ wp.set_module_options({"enable_backward": False})
 
 @wp.struct
 class Response:
-    """Cost, ``gamma = -d(cost)/d(vc)``, and the parts of ``G = -d(gamma)/d(vc)``, which all laws have in common:
-
-    ``G = bend (1 - n n' - t t') + slope d d'`` with the contact normal ``n``. Both factors are not negative, and ``t``
-    is no longer than one.
-    """
+    """Cost, and the numbers that make impulse ``gamma = -d(cost)/d(vc)`` and Hessian block ``G = -d(gamma)/d(vc)``."""
 
     cost: wp.float64  # [J]
-    gamma: wp.vec3d  # impulse on body B, world axes [N s]
-    slip_speed: wp.float64  # softened, [m/s]; zero unless the contact slides
-    t: wp.vec3d  # slip velocity over slip_speed
-    bend: wp.float64  # [kg]
-    d: wp.vec3d  # the law's other direction: n, or along the edge of the cone
-    slope: wp.float64  # [kg]
+    gamma_n: wp.float64  # normal impulse on body B [N s]
+    bend: wp.float64  # friction over slip, never negative [kg]
+    slope: wp.float64  # along d, never negative [kg]
+    tilt: wp.float64  # how far d leans from the normal to the edge of the cone
+    slowness: wp.float64  # one over the softened slip speed [s/m]; zero unless the contact slides
 
 
 @wp.func
@@ -29,17 +31,60 @@ def tangential(n: wp.vec3d, x: wp.vec3d):
 
 
 @wp.func
-def hessian_block(response: Response, n: wp.vec3d, w: wp.vec3d):
-    """G with ``w`` in place of one ``t``; exact where they are equal."""
-    turn = wp.outer(wp.float64(0.5) * response.bend * response.t, w)
-    across = wp.identity(n=3, dtype=wp.float64) - wp.outer(n, n)
-    return response.bend * across - turn - wp.transpose(turn) + response.slope * wp.outer(response.d, response.d)
+def impulse(response: Response, n: wp.vec3d, vt: wp.vec3d):
+    """gamma, on body B in world axes [N s]."""
+    return response.gamma_n * n - response.bend * vt
 
 
 @wp.func
-def curvature(response: Response, n: wp.vec3d, x: wp.vec3d):
-    """x' G x."""
-    across = tangential(n, x)
-    turn = wp.dot(response.t, x)
-    along = wp.dot(response.d, x)
-    return response.bend * (wp.dot(across, across) - turn * turn) + response.slope * along * along
+def hessian_block(response: Response, n: wp.vec3d, t: wp.vec3d, w: wp.vec3d):
+    """G with ``w`` in place of one ``t``; exact where they are equal."""
+    turn = wp.outer(wp.float64(0.5) * response.bend * t, w)
+    across = wp.identity(n=3, dtype=wp.float64) - wp.outer(n, n)
+    d = n - response.tilt * t
+    return response.bend * across - turn - wp.transpose(turn) + response.slope * wp.outer(d, d)
+
+
+@wp.struct
+class ContactLine:
+    """A contact's velocity along a search direction, as far as a law asks: ``vn`` and ``|vt|^2`` with their changes."""
+
+    vn: wp.float64  # [m/s]
+    dvn: wp.float64  # change of vn with the step length
+    slip: wp.float64  # vt.vt [m^2/s^2]
+    cross: wp.float64  # vt.dvt
+    dslip: wp.float64  # dvt.dvt
+
+
+@wp.func
+def contact_line(n: wp.vec3d, vc: wp.vec3d, dvc: wp.vec3d):
+    """The line from ``vc`` along ``dvc``."""
+    line = ContactLine()
+    vt = tangential(n, vc)
+    dvt = tangential(n, dvc)
+    line.vn = wp.dot(n, vc)
+    line.dvn = wp.dot(n, dvc)
+    line.slip = wp.dot(vt, vt)
+    line.cross = wp.dot(vt, dvt)
+    line.dslip = wp.dot(dvt, dvt)
+    return line
+
+
+@wp.func
+def line_slip(line: ContactLine, alpha: wp.float64):
+    """vt.vt at a step length; roundoff may not make it negative."""
+    slip = line.slip + alpha * (line.cross + line.cross + alpha * line.dslip)
+    if slip < wp.float64(0.0):
+        slip = wp.float64(0.0)
+    return slip
+
+
+@wp.func
+def line_slopes(response: Response, line: ContactLine, alpha: wp.float64):
+    """First and second derivative of the cost along the line, -dvc.gamma and dvc.G dvc."""
+    cross = line.cross + alpha * line.dslip  # vt.dvt
+    turn = response.slowness * cross  # t.dvt
+    along = line.dvn - response.tilt * turn
+    first = response.bend * cross - line.dvn * response.gamma_n
+    second = response.bend * (line.dslip - turn * turn) + response.slope * along * along
+    return first, second

@@ -13,26 +13,21 @@ wp.set_module_options({"enable_backward": False})
 
 
 @wp.func
-def similar(vc: wp.vec3d, n: wp.vec3d, law: NormalLaw, mu: wp.float64, slip_scale: wp.float64):
-    """Cost of the normal law at z, with its impulse and the parts of its Hessian block."""
+def similar(vn: wp.float64, slip: wp.float64, law: NormalLaw, mu: wp.float64, slip_scale: wp.float64):
+    """Cost of the normal law at z, from the normal velocity ``vn`` and the square ``slip`` of ``vt``."""
     response = Response()
-    vn = wp.dot(n, vc)
-    vt = vc - vn * n
-    length = wp.sqrt(wp.dot(vt, vt) + slip_scale * slip_scale)
-    t = vt / length
+    length = wp.sqrt(slip + slip_scale * slip_scale)
+    response.slowness = wp.float64(1.0) / length
     z = vn - mu * (length - slip_scale)
-    impulse = normal_impulse(law, z)
-    response.slip_speed = length
-    response.t = t
-    response.bend = mu * impulse / length
-    response.d = n - mu * t
+    response.gamma_n = normal_impulse(law, z)
+    response.bend = mu * response.gamma_n * response.slowness
     response.slope = -normal_slope(law, z)
+    response.tilt = mu
     response.cost = normal_cost(law, z)
-    response.gamma = impulse * response.d
     return response
 
 
 @wp.func
-def evaluate_contact(pool: ContactPool, slot: int, vc: wp.vec3d):
+def evaluate_contact(pool: ContactPool, slot: int, vn: wp.float64, slip: wp.float64):
     """The law applied to a slot of the pool."""
-    return similar(vc, pool.normal[slot], pool.normal_law[slot], pool.mu[slot], pool.slip_scale[slot])
+    return similar(vn, slip, pool.normal_law[slot], pool.mu[slot], pool.slip_scale[slot])

@@ -16,24 +16,23 @@ wp.set_module_options({"enable_backward": False})
 
 
 @wp.func
-def predicted_slip(vt: wp.vec3d, before: wp.vec3d, speed: wp.float64, w: wp.vec3d):
+def predicted_slip(vt: wp.vec3d, before: wp.vec3d, slowness: wp.float64, w: wp.vec3d):
     """The direction that ``s w = vt`` has after the step from ``before``, linearised there; no longer than one."""
-    predicted = (vt - (wp.dot(before, vt - before) / speed) * w) / speed
+    predicted = slowness * (vt - (slowness * wp.dot(before, vt - before)) * w)
     square = wp.dot(predicted, predicted)
     if square > wp.float64(1.0):
-        predicted = predicted / wp.sqrt(square)
+        predicted = (wp.float64(1.0) / wp.sqrt(square)) * predicted
     return predicted
 
 
 @wp.func
-def follow_slip(pool: ContactPool, slot: int, vc: wp.vec3d, response: Response):
-    """The direction of a slot that has moved to ``vc``, where ``pool`` still tells where it came from."""
-    w = response.t
-    speed_before = pool.slip_speed[slot]
-    pool.slip_speed[slot] = response.slip_speed
-    if response.slip_speed > wp.float64(0.0):
-        if speed_before > wp.float64(0.0):
-            n = pool.normal[slot]
-            w = predicted_slip(tangential(n, vc), tangential(n, pool.vc[slot]), speed_before, pool.slip[slot])
+def follow_slip(pool: ContactPool, slot: int, vt: wp.vec3d, response: Response):
+    """The direction of a slot whose slip has become ``vt``, where ``pool`` still tells what it was."""
+    w = response.slowness * vt
+    slowness_before = pool.slowness[slot]
+    pool.slowness[slot] = response.slowness
+    if response.slowness > wp.float64(0.0):
+        if slowness_before > wp.float64(0.0):
+            w = predicted_slip(vt, tangential(pool.normal[slot], pool.vc[slot]), slowness_before, pool.slip[slot])
         pool.slip[slot] = w
     return w

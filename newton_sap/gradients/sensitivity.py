@@ -169,13 +169,16 @@ def sensitivity_kernel(evaluate_contact):
         pool = pools.contacts
         for c in range(pool.group_count[g]):
             slot = pool.group_start[g] + c
-            response = evaluate_contact(pool, slot, pool.vc[slot])
-            G = hessian_block(response, pool.normal[slot], response.t)
+            n_c = pool.normal[slot]
+            vn = wp.dot(n_c, pool.vc[slot])
+            vt = tangential(n_c, pool.vc[slot])
+            response = evaluate_contact(pool, slot, vn, wp.dot(vt, vt))
+            t = response.slowness * vt
+            G = hessian_block(response, n_c, t, t)
             if s.friction_follows == 1:
                 G = add_friction_slope(pool, slot, G)
             add_pair(s.S, start, n, base, pool, problem, slot, G)
             s.weight[slot] = pool.R_t[slot] / sigma
-            vn = wp.dot(pool.normal[slot], pool.vc[slot])
             s.lag[slot] = pool.n0[slot] - normal_impulse(pool.normal_law[slot], vn)
         for r in range(ROWS * table.group_start[g], ROWS * table.group_start[g + 1]):
             add_row(s.S, start, n, base, pools.couplers, problem, r)

@@ -22,7 +22,7 @@ from ..constraints.clamped_linear import clamped_linear
 from ..constraints.hunt_crossley import normal_impulse
 from ..constraints.joint_rows import dof_rows
 from ..constraints.lagged import bound_friction
-from ..constraints.response import tangential
+from ..constraints.response import impulse, tangential
 from ..multibody.free_motion import external_wrench, joint_effort, own_inertia, own_momentum, product_impulse
 from ..multibody.spatial import inertia_times, velocity_at
 from ..problem import regularize_contact
@@ -142,7 +142,9 @@ def contact_power(evaluate_contact):
         if s.friction_follows == 1:
             n0 = normal_impulse(pool.normal_law[slot], wp.dot(gap.normal, vc)) + s.lag[slot]
         bound_friction(pool, slot, n0, options.stiction_tolerance)
-        gamma = evaluate_contact(pool, slot, vc).gamma
+        vn = wp.dot(gap.normal, vc)
+        vt = tangential(gap.normal, vc)
+        gamma = impulse(evaluate_contact(pool, slot, vn, wp.dot(vt, vt)), gap.normal, vt)
         return -wp.dot(gamma, relative_velocity(tree, m, touch, s.virtual_velocity))
 
     @wp.kernel(module="unique")

@@ -5,7 +5,7 @@ from functools import cache
 import warp as wp
 
 from ..constraints.clamped_linear import clamped_linear
-from ..constraints.response import curvature
+from ..constraints.response import contact_line, line_slip, line_slopes
 from ..linalg.lanes import sync, total
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
 from .objective import Range, contact_velocity, coupler_velocity
@@ -48,10 +48,11 @@ class Step:
 
 @wp.func
 def prepare_line(pools: Pools, problem: Problem, at: Range):
-    """dvc = J dv of every constraint whose J has more than one entry."""
+    """The lines of every constraint whose J has more than one entry."""
     for c in range(at.lane, at.contacts, at.lanes):
         slot = at.contact_start + c
-        pools.contacts.dvc[slot] = contact_velocity(pools.contacts, problem.dv, slot, at.base)
+        dvc = contact_velocity(pools.contacts, problem.dv, slot, at.base)
+        pools.contacts.line[slot] = contact_line(pools.contacts.normal[slot], pools.contacts.vc[slot], dvc)
     for r in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
         pools.couplers.dvc[r] = coupler_velocity(pools.couplers, problem.dv, r, at.base)
     sync()
@@ -110,10 +111,11 @@ def line_search(evaluate_contact):
         """-dvc.gamma and dvc.G dvc of this lane's contacts."""
         for c in range(at.lane, at.contacts, at.lanes):
             slot = at.contact_start + c
-            dvc = pool.dvc[slot]
-            response = evaluate_contact(pool, slot, pool.vc[slot] + alpha * dvc)
-            slope.first = slope.first - wp.dot(dvc, response.gamma)
-            slope.second = slope.second + curvature(response, pool.normal[slot], dvc)
+            line = pool.line[slot]
+            response = evaluate_contact(pool, slot, line.vn + alpha * line.dvn, line_slip(line, alpha))
+            first, second = line_slopes(response, line, alpha)
+            slope.first = slope.first + first
+            slope.second = slope.second + second
         return slope
 
     @wp.func

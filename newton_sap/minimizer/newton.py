@@ -5,6 +5,7 @@ from functools import cache
 import warp as wp
 
 from ..linalg.lanes import sync, total
+from ..packed import pack_motion, pack_pools, pack_problem, pack_tree
 from ..prefetch import fetch_group
 from ..workspace import COUPLER_ROWS, ROWS_PER_DOF, ContactPool, CouplingTable, Motion, Pools, Problem, Stats, Tree
 from .conjugate_gradient import solve_iteratively
@@ -109,6 +110,10 @@ def minimize_kernel(evaluate_contact, real):
         g = tree.first_group + block
         at = range_of(tree, table, pools, problem, g, lane)
         fetch_group(tree, m, pools, problem, g + 1)
+        pack_tree(tree)
+        pack_motion(m)
+        pack_pools(pools)
+        pack_problem(problem)
         value = Value()
         now = begin(at)
         while now.reason == GOES_ON:

@@ -5,7 +5,7 @@ from functools import cache
 import warp as wp
 
 from ..constraints.clamped_linear import clamped_linear
-from ..constraints.response import hessian_block
+from ..constraints.response import hessian_block, impulse, tangential
 from ..constraints.slip_direction import follow_slip
 from ..linalg.inner_loops import add_transposed, jacobian_times, row_times
 from ..linalg.lanes import sync, total
@@ -194,11 +194,13 @@ def objective(evaluate_contact):
         for c in range(at.lane, at.contacts, at.lanes):
             slot = at.contact_start + c
             vc = pool.bias[slot] + contact_velocity(pool, problem.v, slot, at.base)
-            response = evaluate_contact(pool, slot, vc)
-            w = follow_slip(pool, slot, vc, response)
-            pool.G[slot] = hessian_block(response, pool.normal[slot], w)
+            n = pool.normal[slot]
+            vt = tangential(n, vc)
+            response = evaluate_contact(pool, slot, wp.dot(n, vc), wp.dot(vt, vt))
+            w = follow_slip(pool, slot, vt, response)
+            pool.G[slot] = hessian_block(response, n, response.slowness * vt, w)
+            pool.gamma[slot] = impulse(response, n, vt)
             pool.vc[slot] = vc
-            pool.gamma[slot] = response.gamma
             cost += response.cost
         return cost
 

@@ -6,6 +6,7 @@ from ..boundary.convention import Orders, free_force_from_joint_f, residual_from
 from ..constraints.drives import Targets, explicit_effort, read_drive
 from ..linalg.cholesky import Skyline, factor_alone, solve_alone
 from ..linalg.inner_loops import hessian_functions, write_symmetric
+from ..packed import pack_motion, pack_tree
 from ..prefetch import fetch_tree
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .gyroscopic import gyroscopic_impulse
@@ -149,6 +150,9 @@ def free_motion(
     start = tree.tree_link_start[t]
     end = tree.tree_link_start[t + 1]
     fetch_tree(tree, joints, bodies, m, change, t + 1)
+    pack_tree(tree)
+    pack_motion(m)
+    pack_motion(change)
     rounds = rounds_needed(tree, m, t, dt)
     for link in range(start, end):
         IV = own_momentum(m, link)
