@@ -539,7 +539,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         slots = self.options.max_contacts
         if slots is None:
             slots = default_contact_capacity(self.model, size, rows, stride, self.options.spin_friction)
-        self.pool = allocate_contacts(slots, size.group_count, stride, device)
+        self.pool = allocate_contacts(slots, size.group_count, stride, device, size.needs_iterations)
         self.pools.contacts = self.pool
 
     def _read_model(self) -> None:

@@ -198,7 +198,7 @@ class ContactPool:
     slip_scale: wp.array[wp.float64]  # (C,) slip below which friction is regularised [m/s], of a spin slot [rad/s]
     vc: wp.array[wp.vec3d]  # (C,) velocity of B relative to A [m/s]
     line: wp.array[ContactLine]  # (C,) that velocity along the search direction
-    dvc: wp.array[wp.vec3d]  # (C,) its change along the search direction
+    cg_gamma: wp.array[wp.vec3d]  # (C,) conjugate gradients: G J p; empty where no group needs them
     slip: wp.array[wp.vec3d]  # (C,) direction of slip, an unknown of its own (slip_direction.py)
     slowness: wp.array[wp.float64]  # (C,) one over the softened slip speed at vc [s/m], zero unless the contact slides
     gamma: wp.array[wp.vec3d]  # (C,) impulse on B [N s]
@@ -408,9 +408,9 @@ def allocate(struct_type, sizes: dict[str, int], device, requires_grad: bool = F
     return bundle
 
 
-def allocate_contacts(capacity: int, groups: int, stride: int, device) -> ContactPool:
+def allocate_contacts(capacity: int, groups: int, stride: int, device, iterative: bool = False) -> ContactPool:
     """Return a contact pool of ``capacity`` slots whose pairs have at most ``stride`` unknowns."""
-    sizes = {"*": capacity, "group_count": groups, "group_start": groups}
+    sizes = {"*": capacity, "group_count": groups, "group_start": groups, "cg_gamma": capacity if iterative else 0}
     sizes |= {"unknown": capacity * stride, "J": capacity * stride}
     return allocate(ContactPool, sizes, device, stride=stride)
 

@@ -21,10 +21,17 @@ class NormalLaw:
 
 
 @wp.func
+def positive(x: wp.float64):
+    """x+; what is no number stays so, to be counted, where ``wp.max`` would pass over it."""
+    if x < wp.float64(0.0):
+        return wp.float64(0.0)
+    return x
+
+
+@wp.func
 def normal_impulse(law: NormalLaw, v: wp.float64):
     """n(v) = dt (fe0 - dt k v)+ (1 - d v)+."""
-    zero = wp.float64(0.0)
-    return law.dt * wp.max(law.fe0 - law.dt * law.k * v, zero) * wp.max(wp.float64(1.0) - law.d * v, zero)
+    return law.dt * positive(law.fe0 - law.dt * law.k * v) * positive(wp.float64(1.0) - law.d * v)
 
 
 @wp.func
@@ -43,13 +50,15 @@ def normal_cost(law: NormalLaw, v: wp.float64):
 
     Both factors of n fall linearly to their values there, none of them negative, so the terms add without cancellation.
     """
-    zero = wp.float64(0.0)
     stiffness = law.dt * law.k
-    elastic = wp.max(law.fe0 - stiffness * v, zero)
-    damping = wp.max(wp.float64(1.0) - law.d * v, zero)
-    rise = wp.min(elastic / (stiffness + TINY), damping / (law.d + TINY))
-    elastic = wp.max(elastic - stiffness * rise, zero)
-    damping = wp.max(damping - law.d * rise, zero)
+    elastic = positive(law.fe0 - stiffness * v)
+    damping = positive(wp.float64(1.0) - law.d * v)
+    rise = elastic / (stiffness + TINY)
+    undamped = damping / (law.d + TINY)
+    if undamped < rise:
+        rise = undamped
+    elastic = positive(elastic - stiffness * rise)
+    damping = positive(damping - law.d * rise)
     quadratic = wp.float64(0.5) * (elastic * law.d + stiffness * damping)
     cubic = stiffness * law.d / wp.float64(3.0)
     return law.dt * rise * (elastic * damping + rise * (quadratic + rise * cubic))

@@ -98,12 +98,12 @@ def multiply(m: Motion, pools: Pools, problem: Problem, at: Range):
     for c in range(at.lane, at.contacts, at.lanes):
         slot = at.contact_start + c
         if is_closed(contacts, slot):
-            contacts.dvc[slot] = contacts.G[slot] * contact_velocity(contacts, problem.cg_p, slot, at.base)
+            contacts.cg_gamma[slot] = contacts.G[slot] * contact_velocity(contacts, problem.cg_p, slot, at.base)
     sync()
     for c in range(at.contacts):
         slot = at.contact_start + c
         if is_closed(contacts, slot):
-            add_contact(contacts, slot, contacts.dvc[slot], problem.cg_q, at)
+            add_contact(contacts, slot, contacts.cg_gamma[slot], problem.cg_q, at)
         sync()
     for r in range(at.coupler_start, at.coupler_start + at.couplers):
         first = r * pools.couplers.stride
