@@ -36,8 +36,7 @@ def cone_kernel(
     response = friction_cone(wp.dot(n[i], vc[i]), wp.dot(vt, vt), p[i, 0], p[i, 1], p[i, 2], p[i, 3])
     cost[i] = response.cost
     gamma[i] = impulse(response, n[i], vt)
-    t = response.slowness * vt
-    G[i] = hessian_block(response, n[i], t, t)
+    G[i] = hessian_block(response, n[i], vt, response.slowness * vt)
 
 
 @wp.func
@@ -62,8 +61,7 @@ def lagged_kernel(
     response = lagged(wp.dot(n[i], vc[i]), wp.dot(vt, vt), normal_law(p, i), p[i, 4], p[i, 5], p[i, 6])
     cost[i] = response.cost
     gamma[i] = impulse(response, n[i], vt)
-    t = response.slowness * vt
-    G[i] = hessian_block(response, n[i], t, t)
+    G[i] = hessian_block(response, n[i], vt, response.slowness * vt)
 
 
 @wp.kernel
@@ -77,8 +75,7 @@ def similar_kernel(
     response = similar(wp.dot(n[i], vc[i]), wp.dot(vt, vt), normal_law(p, i), p[i, 4], p[i, 6])
     cost[i] = response.cost
     gamma[i] = impulse(response, n[i], vt)
-    t = response.slowness * vt
-    G[i] = hessian_block(response, n[i], t, t)
+    G[i] = hessian_block(response, n[i], vt, response.slowness * vt)
 
 
 @wp.kernel
@@ -92,8 +89,7 @@ def spin_kernel(
     response = spin_friction(wp.dot(n[i], w[i]), wp.dot(vt, vt), p[i, 0], p[i, 1], p[i, 2])
     cost[i] = response.cost
     gamma[i] = impulse(response, n[i], vt)
-    t = response.slowness * vt
-    G[i] = hessian_block(response, n[i], t, t)
+    G[i] = hessian_block(response, n[i], vt, response.slowness * vt)
 
 
 @wp.kernel

@@ -32,9 +32,8 @@ def walk_kernel(law):
             n = pool.normal[slot]
             vt = tangential(n, vc)
             response = evaluate(pool, slot, wp.dot(n, vc), wp.dot(vt, vt))
-            t = response.slowness * vt
-            exact[slot, k] = hessian_block(response, n, t, t)
-            G[slot, k] = hessian_block(response, n, t, follow_slip(pool, slot, vt, response))
+            exact[slot, k] = hessian_block(response, n, vt, response.slowness * vt)
+            G[slot, k] = hessian_block(response, n, vt, follow_slip(pool, slot, vt, response))
             pool.vc[slot] = vc
 
     return walk

@@ -37,8 +37,9 @@ def impulse(response: Response, n: wp.vec3d, vt: wp.vec3d):
 
 
 @wp.func
-def hessian_block(response: Response, n: wp.vec3d, t: wp.vec3d, w: wp.vec3d):
+def hessian_block(response: Response, n: wp.vec3d, vt: wp.vec3d, w: wp.vec3d):
     """G with ``w`` in place of one ``t``; exact where they are equal."""
+    t = response.slowness * vt
     turn = wp.outer(wp.float64(0.5) * response.bend * t, w)
     across = wp.identity(n=3, dtype=wp.float64) - wp.outer(n, n)
     d = n - response.tilt * t

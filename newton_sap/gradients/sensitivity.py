@@ -169,12 +169,11 @@ def sensitivity_kernel(evaluate_contact):
         pool = pools.contacts
         for c in range(pool.group_count[g]):
             slot = pool.group_start[g] + c
-            n_c = pool.normal[slot]
-            vn = wp.dot(n_c, pool.vc[slot])
-            vt = tangential(n_c, pool.vc[slot])
+            normal = pool.normal[slot]
+            vn = wp.dot(normal, pool.vc[slot])
+            vt = tangential(normal, pool.vc[slot])
             response = evaluate_contact(pool, slot, vn, wp.dot(vt, vt))
-            t = response.slowness * vt
-            G = hessian_block(response, n_c, t, t)
+            G = hessian_block(response, normal, vt, response.slowness * vt)
             if s.friction_follows == 1:
                 G = add_friction_slope(pool, slot, G)
             add_pair(s.S, start, n, base, pool, problem, slot, G)

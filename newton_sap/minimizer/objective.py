@@ -198,7 +198,7 @@ def objective(evaluate_contact):
             vt = tangential(n, vc)
             response = evaluate_contact(pool, slot, wp.dot(n, vc), wp.dot(vt, vt))
             w = follow_slip(pool, slot, vt, response)
-            pool.G[slot] = hessian_block(response, n, response.slowness * vt, w)
+            pool.G[slot] = hessian_block(response, n, vt, w)
             pool.gamma[slot] = impulse(response, n, vt)
             pool.vc[slot] = vc
             cost += response.cost
