@@ -58,7 +58,7 @@ fetch_rows = fetching("fetch_rows", RowPool, "unknown", "law", "gamma", "G")
 fetch_jacobians = fetching("fetch_jacobians", ContactPool, "unknown", "J")
 fetch_contacts = fetching(
     "fetch_contacts", ContactPool,
-    "spin_of", "normal", "bias", "mu", "R_t", "R_n", "v_hat", "normal_law", "n0", "slip_scale", "vc", "line", "slip",
+    "spin_of", "normal", "bias", "mu", "R_t", "R_n", "v_hat", "normal_law", "n0", "slip_scale", "vc", "line", "slip_direction",
     "slowness", "gamma", "G", "support",
 )  # fmt: skip
 

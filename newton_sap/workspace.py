@@ -199,7 +199,7 @@ class ContactPool:
     vc: wp.array[wp.vec3d]  # (C,) velocity of B relative to A [m/s]
     line: wp.array[ContactLine]  # (C,) that velocity along the search direction
     cg_gamma: wp.array[wp.vec3d]  # (C,) conjugate gradients: G J p; empty where no group needs them
-    slip: wp.array[wp.vec3d]  # (C,) direction of slip, an unknown of its own (slip_direction.py)
+    slip_direction: wp.array[wp.vec3d]  # (C,) along friction, at most 1 long, an unknown of its own (slip_direction.py)
     slowness: wp.array[wp.float64]  # (C,) one over the softened slip speed at vc [s/m], zero unless the contact slides
     gamma: wp.array[wp.vec3d]  # (C,) impulse on B [N s]
     G: wp.array[wp.mat33d]  # (C,) -d(gamma)/d(vc) with slip for one of its slip directions [kg]

@@ -66,7 +66,7 @@ def walk(law, path, n, p):
         inputs=[pool, wp.array(path, dtype=wp.vec3d, device="cpu"), exact, G],
         device="cpu",
     )
-    return exact.numpy(), G.numpy(), pool.slip.numpy()
+    return exact.numpy(), G.numpy(), pool.slip_direction.numpy()
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -17,14 +17,14 @@ SOFT_NORM = wp.constant(wp.float64(1.0e-7))
 
 @wp.func
 def friction_cone(
-    vn: wp.float64, slip: wp.float64, v_hat: wp.float64, R_n: wp.float64, R_t: wp.float64, mu: wp.float64
+    vn: wp.float64, vt_squared: wp.float64, v_hat: wp.float64, R_n: wp.float64, R_t: wp.float64, mu: wp.float64
 ):
-    """The cone at the normal velocity ``vn`` and the square ``slip`` of the tangential velocity."""
+    """The cone at the normal velocity ``vn`` and the square ``vt_squared`` of the tangential velocity."""
     half = wp.float64(0.5)
     response = Response()
     u_n = v_hat - vn
     floor = R_t * SOFT_NORM
-    s = wp.sqrt(slip + floor * floor)
+    s = wp.sqrt(vt_squared + floor * floor)
     if s * R_n <= mu * R_t * u_n:
         response.gamma_n = u_n / R_n
         # The constant floor^2 makes the cost continuous with the sliding region's.
@@ -44,6 +44,6 @@ def friction_cone(
 
 
 @wp.func
-def evaluate_contact(pool: ContactPool, slot: int, vn: wp.float64, slip: wp.float64):
+def evaluate_contact(pool: ContactPool, slot: int, vn: wp.float64, vt_squared: wp.float64):
     """The law applied to a slot of the pool."""
-    return friction_cone(vn, slip, pool.v_hat[slot], pool.R_n[slot], pool.R_t[slot], pool.mu[slot])
+    return friction_cone(vn, vt_squared, pool.v_hat[slot], pool.R_n[slot], pool.R_t[slot], pool.mu[slot])

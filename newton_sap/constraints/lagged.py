@@ -13,11 +13,13 @@ wp.set_module_options({"enable_backward": False})
 
 
 @wp.func
-def lagged(vn: wp.float64, slip: wp.float64, law: NormalLaw, mu: wp.float64, n0: wp.float64, slip_scale: wp.float64):
-    """Cost of the normal law plus mu n0 |vt|_s, at the normal velocity ``vn`` and the square ``slip`` of ``vt``."""
+def lagged(
+    vn: wp.float64, vt_squared: wp.float64, law: NormalLaw, mu: wp.float64, n0: wp.float64, slip_scale: wp.float64
+):
+    """Cost of the normal law plus mu n0 |vt|_s, at the normal velocity ``vn`` and the square ``vt_squared`` of ``vt``."""
     response = Response()
     bound = mu * n0
-    length = wp.sqrt(slip + slip_scale * slip_scale)
+    length = wp.sqrt(vt_squared + slip_scale * slip_scale)
     response.slowness = wp.float64(1.0) / length
     response.bend = bound * response.slowness
     response.gamma_n = normal_impulse(law, vn)
@@ -34,6 +36,6 @@ def bound_friction(pool: ContactPool, slot: int, n0: wp.float64, stiction_tolera
 
 
 @wp.func
-def evaluate_contact(pool: ContactPool, slot: int, vn: wp.float64, slip: wp.float64):
+def evaluate_contact(pool: ContactPool, slot: int, vn: wp.float64, vt_squared: wp.float64):
     """The law applied to a slot of the pool."""
-    return lagged(vn, slip, pool.normal_law[slot], pool.mu[slot], pool.n0[slot], pool.slip_scale[slot])
+    return lagged(vn, vt_squared, pool.normal_law[slot], pool.mu[slot], pool.n0[slot], pool.slip_scale[slot])

@@ -25,11 +25,11 @@ def contact_law(name: str, spin_friction: bool = False):
         return law
 
     @wp.func
-    def evaluate_slot(pool: ContactPool, slot: int, vn: wp.float64, slip: wp.float64):
+    def evaluate_slot(pool: ContactPool, slot: int, vn: wp.float64, vt_squared: wp.float64):
         """Contacts by the law, spins by their own."""
-        response = law(pool, slot, vn, slip)
+        response = law(pool, slot, vn, vt_squared)
         if pool.spin_of[slot] >= 0:
-            response = evaluate_spin(pool, slot, vn, slip)
+            response = evaluate_spin(pool, slot, vn, vt_squared)
         return response
 
     return evaluate_slot

@@ -52,9 +52,9 @@ class ContactLine:
 
     vn: wp.float64  # [m/s]
     dvn: wp.float64  # change of vn with the step length
-    slip: wp.float64  # vt.vt [m^2/s^2]
+    vt_squared: wp.float64  # vt.vt [m^2/s^2]
     cross: wp.float64  # vt.dvt
-    dslip: wp.float64  # dvt.dvt
+    dvt_squared: wp.float64  # dvt.dvt
 
 
 @wp.func
@@ -65,27 +65,27 @@ def contact_line(n: wp.vec3d, vc: wp.vec3d, dvc: wp.vec3d):
     dvt = tangential(n, dvc)
     line.vn = wp.dot(n, vc)
     line.dvn = wp.dot(n, dvc)
-    line.slip = wp.dot(vt, vt)
+    line.vt_squared = wp.dot(vt, vt)
     line.cross = wp.dot(vt, dvt)
-    line.dslip = wp.dot(dvt, dvt)
+    line.dvt_squared = wp.dot(dvt, dvt)
     return line
 
 
 @wp.func
-def line_slip(line: ContactLine, alpha: wp.float64):
+def line_vt_squared(line: ContactLine, alpha: wp.float64):
     """vt.vt at a step length; roundoff may not make it negative."""
-    slip = line.slip + alpha * (line.cross + line.cross + alpha * line.dslip)
-    if slip < wp.float64(0.0):
-        slip = wp.float64(0.0)
-    return slip
+    vt_squared = line.vt_squared + alpha * (line.cross + line.cross + alpha * line.dvt_squared)
+    if vt_squared < wp.float64(0.0):
+        vt_squared = wp.float64(0.0)
+    return vt_squared
 
 
 @wp.func
 def line_slopes(response: Response, line: ContactLine, alpha: wp.float64):
     """First and second derivative of the cost along the line, -dvc.gamma and dvc.G dvc."""
-    cross = line.cross + alpha * line.dslip  # vt.dvt
+    cross = line.cross + alpha * line.dvt_squared  # vt.dvt
     turn = response.slowness * cross  # t.dvt
     along = line.dvn - response.tilt * turn
     first = response.bend * cross - line.dvn * response.gamma_n
-    second = response.bend * (line.dslip - turn * turn) + response.slope * along * along
+    second = response.bend * (line.dvt_squared - turn * turn) + response.slope * along * along
     return first, second

@@ -13,10 +13,10 @@ wp.set_module_options({"enable_backward": False})
 
 
 @wp.func
-def similar(vn: wp.float64, slip: wp.float64, law: NormalLaw, mu: wp.float64, slip_scale: wp.float64):
-    """Cost of the normal law at z, from the normal velocity ``vn`` and the square ``slip`` of ``vt``."""
+def similar(vn: wp.float64, vt_squared: wp.float64, law: NormalLaw, mu: wp.float64, slip_scale: wp.float64):
+    """Cost of the normal law at z, from the normal velocity ``vn`` and the square ``vt_squared`` of ``vt``."""
     response = Response()
-    length = wp.sqrt(slip + slip_scale * slip_scale)
+    length = wp.sqrt(vt_squared + slip_scale * slip_scale)
     response.slowness = wp.float64(1.0) / length
     z = vn - mu * (length - slip_scale)
     response.gamma_n = normal_impulse(law, z)
@@ -28,6 +28,6 @@ def similar(vn: wp.float64, slip: wp.float64, law: NormalLaw, mu: wp.float64, sl
 
 
 @wp.func
-def evaluate_contact(pool: ContactPool, slot: int, vn: wp.float64, slip: wp.float64):
+def evaluate_contact(pool: ContactPool, slot: int, vn: wp.float64, vt_squared: wp.float64):
     """The law applied to a slot of the pool."""
-    return similar(vn, slip, pool.normal_law[slot], pool.mu[slot], pool.slip_scale[slot])
+    return similar(vn, vt_squared, pool.normal_law[slot], pool.mu[slot], pool.slip_scale[slot])

@@ -33,6 +33,8 @@ def follow_slip(pool: ContactPool, slot: int, vt: wp.vec3d, response: Response):
     pool.slowness[slot] = response.slowness
     if response.slowness > wp.float64(0.0):
         if slowness_before > wp.float64(0.0):
-            w = predicted_slip(vt, tangential(pool.normal[slot], pool.vc[slot]), slowness_before, pool.slip[slot])
-        pool.slip[slot] = w
+            w = predicted_slip(
+                vt, tangential(pool.normal[slot], pool.vc[slot]), slowness_before, pool.slip_direction[slot]
+            )
+        pool.slip_direction[slot] = w
     return w

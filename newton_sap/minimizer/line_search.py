@@ -5,7 +5,7 @@ from functools import cache
 import warp as wp
 
 from ..constraints.clamped_linear import clamped_linear
-from ..constraints.response import contact_line, line_slip, line_slopes
+from ..constraints.response import contact_line, line_slopes, line_vt_squared
 from ..linalg.lanes import sync, total
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
 from .objective import Range, contact_velocity, coupler_velocity
@@ -112,7 +112,7 @@ def line_search(evaluate_contact):
         for c in range(at.lane, at.contacts, at.lanes):
             slot = at.contact_start + c
             line = pool.line[slot]
-            response = evaluate_contact(pool, slot, line.vn + alpha * line.dvn, line_slip(line, alpha))
+            response = evaluate_contact(pool, slot, line.vn + alpha * line.dvn, line_vt_squared(line, alpha))
             first, second = line_slopes(response, line, alpha)
             slope.first = slope.first + first
             slope.second = slope.second + second
