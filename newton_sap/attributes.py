@@ -35,6 +35,11 @@ def register(builder: newton.ModelBuilder) -> None:
         )
 
 
+def of_shapes() -> list[str]:
+    """Names of the attributes that shapes have."""
+    return [name for name, frequency, *_ in ATTRIBUTES if frequency == _SHAPE]
+
+
 def has_ball_limits(model) -> bool:
     """Whether some joint has a swing or twist limit; a NaN counts as one."""
     return read(model, "swing_limit") is not None and bool(ball_limits(model).any())

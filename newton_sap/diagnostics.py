@@ -129,20 +129,26 @@ def read_report(
 
 
 def require_healthy(report: SolverReport, before: SolverReport | None) -> None:
-    """Raise ``RuntimeError`` where counts of failures grew since an earlier report."""
+    """Raise ``RuntimeError`` where counts of failures grew since an earlier report, or since a reset after it."""
+
+    def growth(name):
+        now = getattr(report, name)
+        known = 0 if before is None else getattr(before, name)
+        return now - np.where(now < known, 0, known)
+
     found = []
     for name, what in (("unconverged_steps", "did not converge"), ("non_finite_steps", "is not finite")):
-        grown = getattr(report, name) > (0 if before is None else getattr(before, name))
+        grown = growth(name) > 0
         if grown.any():
             reasons = ", ".join(sorted({REASONS[r] for r in report.reason[grown]}))
             found.append(f"{_name_worlds(report, grown)} {what} ({reasons})")
-    dropped = report.contacts_dropped - (0 if before is None else before.contacts_dropped)
+    dropped = growth("contacts_dropped")
     if (dropped > 0).any():
         found.append(
             f"{_name_worlds(report, dropped > 0)}: {dropped.sum()} contacts found no room (capacity {report.contact_capacity}); "
             "raise max_contacts"
         )
-    lost = report.contact_rows_lost - (0 if before is None else before.contact_rows_lost)
+    lost = growth("contact_rows_lost")
     if lost > 0:
         found.append(
             f"{lost} contact rows lost; raise the pipeline's rigid_contact_max, and hand over contacts of this model"
@@ -160,8 +166,13 @@ def _name_worlds(report: SolverReport, chosen: np.ndarray) -> str:
 
 @wp.kernel
 def clear_stats(stats: Stats, group_world: wp.array[wp.int32], mask: wp.array[wp.bool]):
-    """Forget the history of the chosen worlds; the mask's last entry stands for global entities."""
+    """Forget the history of the chosen worlds; the mask's last entry stands for global entities and for what no world has."""
     g = wp.tid()
+    if g == group_world.shape[0]:
+        if mask.shape[0] == 0 or mask[mask.shape[0] - 1]:
+            stats.lost_rows[0] = 0
+            stats.overflows[0] = 0
+        return
     chosen = True
     if mask.shape[0] > 0:
         world = int(group_world[g])

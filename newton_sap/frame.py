@@ -50,6 +50,8 @@ class Frames:
     def __init__(self):
         self._kept = {}
         self._contacts = {}
+        self.last = None
+        """The frame whose contacts the solver's pool holds."""
 
     def clear(self) -> None:
         """Forget the frames, because arrays of the model were replaced."""

@@ -154,7 +154,7 @@ def observe(solver, frame, contacts, observables) -> None:
     """Fill the observables asked for, and the older extended attributes of states and contacts."""
     kinds, state = ObservableKind, frame.state_out
     for out in _requested(observables, kinds.CONTACT_F, contacts, "force"):
-        write_contact_forces(solver, frame.dt, out)
+        write_contact_forces(solver, frame, out)
     for out in _requested(observables, kinds.BODY_QDD, state, "body_qdd"):
         out.zero_()
         inputs = [solver.tree, solver.motion, solver.arrived, frame.dt, out]
@@ -186,10 +186,12 @@ def _observe_contacts(solver, frame, observables) -> None:
         solver.launches.items(_ours().observe_gaps, len(out), inputs)
 
 
-def write_contact_forces(solver, dt: float, out: wp.array) -> None:
-    """Write the last step's contact forces, as ``contact_f`` has them."""
+def write_contact_forces(solver, frame, out: wp.array) -> None:
+    """Write the contact forces of the last step, whose frame this is, as ``contact_f`` has them; zeros before any step."""
     out.zero_()
-    solver.launches.groups(_standard().observe_contact_forces, [solver.motion, solver.pool, dt, out])
+    if frame is not None:
+        inputs = [solver.bodies, solver.motion, solver.pool, frame.before, frame.dt, out]
+        solver.launches.groups(_standard().observe_contact_forces, inputs)
 
 
 def _requested(observables, kind: str, legacy=None, attribute: str = "") -> list[wp.array]:

@@ -169,7 +169,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         """Advance the model by ``dt`` seconds.
 
         Reads ``joint_q`` and ``joint_qd`` of ``state_in`` (and refreshes its ``body_q``), of bodies that are no joint's child
-        ``body_q`` and ``body_qd``; writes all four of ``state_out``, which may be ``state_in``.
+        ``body_q`` and ``body_qd``; writes all four of ``state_out``, which may be ``state_in``. Where the model gave a free
+        body its velocity in ``body_qd`` alone, the first step from its initial state also writes ``joint_qd`` of ``state_in``.
 
         Args:
             state_in: State at the start of the step.
@@ -181,7 +182,9 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             observables: Container made by ``solver.observables(...)``, filled in place.
 
         Raises:
-            ValueError: ``dt`` not positive, or a state, control or contacts of another model or device.
+            TypeError: A state, control or contacts that are no such thing.
+            ValueError: ``dt`` not positive, a state or control of another model or device, or contacts of another device; with
+                gradients, ``state_out`` that is ``state_in``.
             RuntimeError: More contact capacity is needed while a graph is being captured; or, with ``strict``, the step
                 did not converge, was not finite or dropped contacts.
         """
@@ -261,7 +264,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _fill_pool(self, frame: Frame, stats: Stats) -> None:
         """Let contacts into the pool, counting in ``stats`` what finds no room."""
-        self._contact_dt = frame.dt
+        self.frames.last = frame
         self.pool.group_count.zero_()
         if frame.rows is None:
             return
@@ -335,15 +338,13 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
         Args:
             state: Unused; the caller authors it.
-            world_mask: (world_count + 1,) bool, the last entry for global entities; None chooses all.
+            world_mask: (world_count + 1,) bool, the last entry for global entities, for a model whose worlds are one
+                group, and for lost contact rows; None chooses all.
             flags: Unused.
         """
         mask = self._normalize_reset_world_mask(world_mask)
-        if mask is None:
-            self.stats.lost_rows.zero_()
-            self.stats.overflows.zero_()
-            mask = self._no_mask
-        self.launches.single(clear_stats, self.topology.group_count, [self.stats, self._group_world, mask])
+        inputs = [self.stats, self._group_world, self._no_mask if mask is None else mask]
+        self.launches.single(clear_stats, self.topology.group_count + 1, inputs)
         if self.options.strict and not self.device.is_capturing:
             self._last_report = self.report()
 
@@ -380,7 +381,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             raise ValueError(
                 f"contacts.force has {len(contacts.force)} rows, the contacts of the last step {rows}; pass those contacts"
             )
-        observe.write_contact_forces(self, self._contact_dt, contacts.force)
+        observe.write_contact_forces(self, self.frames.last, contacts.force)
 
     @classmethod
     def register_custom_attributes(cls, builder: newton.ModelBuilder) -> None:
@@ -501,7 +502,6 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._contacts_seen = None
         self._known_proxies = {}
         self._last_report = None
-        self._contact_dt = 1.0
         self._outgrown = []
         self._allocate_contacts(self._newton_capacity())
 

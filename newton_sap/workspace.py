@@ -389,7 +389,7 @@ class Stats:
     non_finite_steps: wp.array[wp.int32]
     steps: wp.array[wp.int32]
     dropped: wp.array[wp.int32]  # contacts that found no slot
-    overflows: wp.array[wp.int32]  # (1,) how often a group found too few slots
+    overflows: wp.array[wp.int32]  # (1,) zero until a group finds too few slots
     lost_rows: wp.array[wp.int32]  # (1,) contacts beyond Newton's capacity, and rows that name no shape of the model
 
 

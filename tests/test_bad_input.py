@@ -147,6 +147,15 @@ def _spoiled(name, value):
     return model
 
 
+def own_material(name):
+    """A ball with an attribute of SolverSAP that is no number."""
+    builder = newton.ModelBuilder()
+    SolverSAP.register_custom_attributes(builder)
+    body = builder.add_body(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), lock_inertia=True)
+    builder.add_shape_sphere(body, label="rubber", custom_attributes={f"sap:{name}": math.nan})
+    return finalize(builder)
+
+
 def skewed_axes():
     """A D6 joint whose two angular axes are not orthogonal."""
     builder = newton.ModelBuilder()
@@ -201,15 +210,26 @@ def limits_the_wrong_way_round():
 
 NOT_NEGATIVE = ("joint_armature", "joint_damping", "joint_friction", "joint_stiffness", "joint_target_ke",
                 "joint_target_kd", "joint_limit_ke", "joint_limit_kd", "shape_material_ke", "shape_material_kd",
-                "shape_material_mu")  # fmt: skip
+                "shape_material_mu", "shape_material_mu_torsional", "shape_material_mu_rolling",
+                "shape_material_restitution")  # fmt: skip
 ANY_SIGN = ("joint_axis", "joint_X_p", "joint_X_c")
-LIMITS = ("joint_limit_lower", "joint_limit_upper", "joint_effort_limit", "joint_velocity_limit")
+MAGNITUDES = ("joint_effort_limit", "joint_velocity_limit")
+LIMITS = ("joint_limit_lower", "joint_limit_upper", *MAGNITUDES)
 for _name in (*NOT_NEGATIVE, *ANY_SIGN, *LIMITS):
     _owner = "knob" if _name.startswith("shape") else "elbow"
     BAD_MODELS[f"NaN {_name}"] = (lambda name=_name: _spoiled(name, math.nan), ValueError, [_name, _owner, "nan"])
-for _name in NOT_NEGATIVE:
+for _name in (*NOT_NEGATIVE, *MAGNITUDES):
     _owner = "knob" if _name.startswith("shape") else "elbow"
     BAD_MODELS[f"negative {_name}"] = (lambda name=_name: _spoiled(name, -3.0), ValueError, [_name, _owner, "-3"])
+for _name in ("relaxation_time", "hunt_crossley_dissipation"):
+    BAD_MODELS[f"NaN sap:{_name}"] = (
+        lambda name=_name: own_material(name),
+        ValueError,
+        [f"sap:{_name}", "rubber", "nan"],
+    )
+BAD_MODELS["restitution above one"] = (
+    lambda: _spoiled("shape_material_restitution", 1.5), ValueError, ["restitution", "knob", "1.5", "at most 1"],
+)  # fmt: skip
 BAD_MODELS["skewed D6 axes"] = (skewed_axes, ValueError, ["wrist", "orthogonal"])
 BAD_MODELS["seven axes"] = (seven_axes, ValueError, ["shoulder", "7 axes"])
 BAD_MODELS["gradients of a loose body"] = (loose_body_with_gradients, NotImplementedError, ["gradients", "stray"])
@@ -430,17 +450,20 @@ def test_non_finite_state_is_counted_not_hidden():
         "armature",
         "damping",
         "stiffness",
+        "target_q",
+        "target_qd",
     ],
 )
-def test_live_joint_parameters_that_are_no_numbers_are_counted(name):
+@pytest.mark.parametrize("integration", ["implicit", "explicit"])
+def test_live_joint_parameters_that_are_no_numbers_are_counted(name, integration):
     """Whichever becomes one after construction; bounds among them, which a clamp would pass over."""
     builder = newton.ModelBuilder()
     link = builder.add_link(mass=1.0, inertia=wp.diag(wp.vec3(0.1)))
-    drive = {"target_ke": 10.0, "target_kd": 1.0, "actuator_mode": newton.JointTargetMode.POSITION}
+    drive = {"target_ke": 10.0, "target_kd": 1.0, "actuator_mode": newton.JointTargetMode.POSITION_VELOCITY}
     joint = builder.add_joint_revolute(-1, link, axis=(0, 1, 0), friction=0.1, effort_limit=5.0, **drive)
     builder.add_articulation([joint])
     model = builder.finalize()
-    solver, state = SolverSAP(model), model.state()
+    solver, state = SolverSAP(model, drive_integration=integration, spring_integration=integration), model.state()
     state.joint_qd.fill_(1.0)
     getattr(model, f"joint_{name}").fill_(math.nan)
     solver.step(state, state, None, None, 0.01)
@@ -455,16 +478,19 @@ MATERIALS = {
 """What each law reads of a shape, spin friction included where it is on."""
 
 
+@pytest.mark.parametrize("rule", ["newton", "drake"])
+@pytest.mark.parametrize("value", [math.nan, -3.0], ids=["nan", "negative"])
 @pytest.mark.parametrize(("law", "name"), [(law, name) for law, names in MATERIALS.items() for name in names])
-def test_live_materials_that_are_no_numbers_are_counted(law, name):
-    """Whichever becomes one after construction: a contact may not vanish, nor be as stiff as a comparison makes it."""
+def test_live_materials_that_are_no_numbers_are_counted(law, name, value, rule):
+    """Or negative, after construction: a contact may not vanish, feed energy, nor be as stiff as a comparison makes it."""
     builder = newton.ModelBuilder()
     pose = wp.transform(wp.vec3(0.0, 0.0, 0.0999), wp.quat_identity())
     material = newton.ModelBuilder.ShapeConfig(ke=1e4, kd=100.0, mu_torsional=0.01, mu_rolling=0.001, restitution=0.1)
     builder.add_shape_box(builder.add_body(xform=pose), hx=0.1, hy=0.1, hz=0.1, cfg=material)
     builder.add_ground_plane(cfg=material)
     model = builder.finalize()
-    solver, state = SolverSAP(model, contact_model=law, spin_friction=law != "sap"), model.state()
+    solver = SolverSAP(model, contact_model=law, spin_friction=law != "sap", material_rule=rule)
+    state = model.state()
     fall = -3.0 if name == "restitution" else 0.0  # an impact reads nothing else
     state.joint_qd.assign([0.5, 0.0, fall, 0.0, 0.0, 1.0])
     pipeline = newton.CollisionPipeline(model)
@@ -472,7 +498,9 @@ def test_live_materials_that_are_no_numbers_are_counted(law, name):
     pipeline.collide(state, contacts)
     solver.step(state, model.state(), None, contacts, 0.01)
     assert solver.report().non_finite_steps.tolist() == [0]
-    getattr(model, f"shape_material_{name}").fill_(math.nan)
+    values = getattr(model, f"shape_material_{name}").numpy()
+    values[0] = value  # of one of the two shapes
+    getattr(model, f"shape_material_{name}").assign(values)
     solver.step(state, state, None, contacts, 0.01)
     assert solver.report().non_finite_steps.tolist() == [1]
 

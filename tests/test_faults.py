@@ -322,6 +322,28 @@ def test_newtons_own_overflow_is_counted():
     assert report.contact_rows_lost == 7 and not report.contacts_dropped.any() and not report.healthy
 
 
+@pytest.mark.parametrize("chosen", [None, "all", "worlds"])
+def test_lost_rows_belong_to_no_world(chosen):
+    """A reset forgets them with the global entities, the mask's last entry."""
+    worlds = Worlds()
+    room = worlds.contacts.rigid_contact_max
+    worlds.run(1, lambda w: w.contacts.rigid_contact_count.fill_(room + 7))
+    mask = None if chosen is None else wp.array([True] * WORLDS + [chosen == "all"], dtype=wp.bool)
+    worlds.solver.reset(worlds.state, mask)
+    assert worlds.solver.report().contact_rows_lost == (7 if chosen == "worlds" else 0)
+
+
+def test_counters_do_not_wrap_around():
+    """Of rows lost in steps without end, and of contacts dropped."""
+    worlds = Worlds(max_contacts=1)
+    for _ in range(3):
+        worlds.run(1, lambda w: w.contacts.rigid_contact_count.fill_(2**31 - 1))
+    assert worlds.solver.report().contact_rows_lost >= 2**30
+    worlds.solver.stats.dropped.fill_(2**31 - 2)
+    worlds.run(3)
+    assert (worlds.solver.report().contacts_dropped > 0).all()
+
+
 def test_reset_forgets_the_overflow():
     """After a reset of all worlds an overflow of the past no longer makes the report unhealthy."""
     worlds = overflow(3)

@@ -392,6 +392,22 @@ def test_measured_coordinates_against_differences():
         np.testing.assert_allclose(found[trees], expected[trees], atol=5.0e-3 * np.abs(expected).max(), err_msg=name)
 
 
+@pytest.mark.parametrize("kind", ["free", "between bodies that cannot move"])
+def test_loop_joints_that_hold_nothing(kind):
+    """They couple no velocities, and gradients of what moves are as without them."""
+    builder = newton.ModelBuilder()
+    hinge = builder.add_joint_revolute(-1, link(builder, com=(0.2, 0, 0)), axis=(0, 1, 0))
+    posts = [link(builder) for _ in range(2)]
+    builder.add_articulation([hinge, *(builder.add_joint_fixed(-1, post) for post in posts)])
+    if kind == "free":
+        builder.add_joint_free(posts[0], parent=0)
+    else:
+        builder.add_joint_ball(*posts)
+    step = Recorded(builder, q=[0.3, *builder.joint_q[1:]], v=[1.0, *builder.joint_qd[1:]])
+    assert len(step.taped.solver.topology.loop_joints) == 1
+    assert compare(step, (*TIED, "joint_f"), 2.0e-3) >= 3
+
+
 def test_what_acts_along_loop_axes_has_no_number_for_a_gradient():
     """A spring along the axis of a loop joint is left out of the balance, and the gradient says so."""
     models = [joined("revolute", "two_articulations", True, requires_grad=True, stiffness=3.0) for _ in range(2)]

@@ -553,3 +553,38 @@ def test_forces_of_the_last_step_need_its_rows():
     short = newton.Contacts(4, 0, requested_attributes={"force"}, device=model.device)
     with pytest.raises(ValueError, match="contacts.force has 4 rows, the contacts of the last step"):
         solver.update_contacts(short)
+
+
+@pytest.mark.parametrize("jointed", [False, True], ids=["loose", "fixed"])
+@pytest.mark.parametrize("legacy", [False, True], ids=["observable", "update_contacts"])
+def test_torque_on_a_table_that_no_joint_moves(jointed, legacy):
+    """A weight off centre turns a kinematic table about the table's own COM, wherever the table stands."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    cfg, place = material(gap=0.02), wp.transform(wp.vec3(3.0, -2.0, 0.5), wp.quat_rpy(0.0, 0.0, 0.4))
+    table = builder.add_link(mass=1.0, com=wp.vec3(0.1, 0.0, 0.0), xform=place, is_kinematic=True)
+    builder.add_shape_box(table, hx=1.0, hy=1.0, hz=0.1, cfg=cfg)
+    if jointed:
+        builder.add_articulation([builder.add_joint_fixed(-1, table, parent_xform=place)])
+    box = link(builder, MASS, 0.02)
+    builder.add_articulation([builder.add_joint_free(box)])
+    builder.joint_q[-7:-4] = [3.2, -2.0, 0.7]
+    builder.add_shape_box(box, hx=0.1, hy=0.1, hz=0.1, cfg=cfg)
+    model = builder.finalize(skip_all_validations=True)
+    solver, pipeline, state = SolverSAP(model), newton.CollisionPipeline(model), model.state()
+    contacts = pipeline.contacts()
+    if legacy:
+        contacts = newton.Contacts(contacts.rigid_contact_max, 0, requested_attributes={"force"}, device=model.device)
+    seen = None if legacy else solver.observables({Kind.CONTACT_F}, contacts=contacts)
+    for _ in range(20):
+        pipeline.collide(state, contacts)
+        solver.step(state, state, None, contacts, DT, observables=seen)
+    if legacy:
+        solver.update_contacts(contacts)
+    count = int(contacts.rigid_contact_count.numpy()[0])
+    wrench = (contacts.force if legacy else seen.contact_f).numpy()[:count].astype(float)
+    shape_body = model.shape_body.numpy()
+    assert {int(shape_body[s]) for s in contacts.rigid_contact_shape0.numpy()[:count]} == {table}
+    np.testing.assert_allclose(wrench[:, 2].sum(), -MASS * G, rtol=1e-3)
+    lever = np.array([3.2, -2.0]) - np.array([3.0 + 0.1 * np.cos(0.4), -2.0 + 0.1 * np.sin(0.4)])
+    torque = MASS * G * np.array([-lever[1], lever[0]])
+    np.testing.assert_allclose(wrench[:, 3:5].sum(0), torque, atol=0.02)

@@ -82,3 +82,17 @@ def test_a_reset_forgives():
         solver.reset(state)
         solver.step(state, state, None, None, 0.01)
         state.assign(model.state())
+
+
+def test_a_recorded_reset_forgives_too():
+    """Counts that a replay set back are the new beginning, not what was seen before it."""
+    model = falling_balls()
+    solver, state = SolverSAP(model, strict=True, max_contacts=1), model.state()
+    with wp.ScopedCapture() as capture:
+        solver.reset(state)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="found no room"):
+            run(solver, state, 20)
+    wp.capture_launch(capture.graph)
+    with pytest.raises(RuntimeError, match="found no room"):
+        run(solver, state, 1)

@@ -41,8 +41,9 @@ def has_spin(shapes: Shapes, rows: ContactRows, row: int, phi0: wp.float32, spin
         return False
     a = rows.shape0[row]
     b = rows.shape1[row]
-    resistance = shapes.mu_torsional[a] + shapes.mu_torsional[b] + shapes.mu_rolling[a] + shapes.mu_rolling[b]
-    return not (resistance <= 0.0)
+    # Whatever is not zero asks, so that a number that is none, or negative, is found out by the solve.
+    turns_freely = shapes.mu_torsional[a] == 0.0 and shapes.mu_torsional[b] == 0.0
+    return not (turns_freely and shapes.mu_rolling[a] == 0.0 and shapes.mu_rolling[b] == 0.0)
 
 
 @wp.func

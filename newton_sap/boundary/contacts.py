@@ -15,6 +15,9 @@ wp.set_module_options({"enable_backward": False})
 ANY_DISTANCE = wp.constant(wp.float64(1.0e30))
 """A reach [m] that leaves no contact out: what a coupling may do to a body's speed is not known before the solve."""
 
+FULL = wp.constant(1 << 30)
+"""Counts that grow by more than one stop here; they never grow by more at once."""
+
 
 @wp.struct
 class ContactOptions:
@@ -147,14 +150,23 @@ def own_value(values: wp.array[wp.float32], shape: int):
 
 
 @wp.func
+def property_of(values: wp.array[wp.float32], shape: int):
+    """A material's number; none where it became negative, so that the step is counted instead of gaining energy."""
+    value = wp.float64(values[shape])
+    if value < wp.float64(0.0):
+        value = wp.float64(wp.nan)
+    return value
+
+
+@wp.func
 def shape_relaxation_time(shapes: Shapes, shape: int):
     """``sap:relaxation_time`` where set, else kd / ke [s]."""
     tau = own_value(shapes.relaxation_time, shape)
     if tau < wp.float64(0.0):
         tau = wp.float64(0.0)
-        ke = wp.float64(shapes.ke[shape])
+        ke = property_of(shapes.ke, shape)
         if ke > wp.float64(0.0):
-            tau = wp.float64(shapes.kd[shape]) / ke
+            tau = property_of(shapes.kd, shape) / ke
     return tau
 
 
@@ -226,29 +238,29 @@ def combine_materials(shapes: Shapes, options: ContactOptions, a: int, b: int, d
     """Pair stiffness [N/m], relaxation time [s] and friction by the chosen rule."""
     half = wp.float64(0.5)
     out = Material()
-    k_a = wp.float64(shapes.ke[a])
-    k_b = wp.float64(shapes.ke[b])
-    mu_a = wp.float64(shapes.mu[a])
-    mu_b = wp.float64(shapes.mu[b])
+    k_a = property_of(shapes.ke, a)
+    k_b = property_of(shapes.ke, b)
+    mu_a = property_of(shapes.mu, a)
+    mu_b = property_of(shapes.mu, b)
     tau_a = shape_relaxation_time(shapes, a)
     tau_b = shape_relaxation_time(shapes, b)
-    out.restitution = half * (wp.float64(shapes.restitution[a]) + wp.float64(shapes.restitution[b]))
+    out.restitution = half * (property_of(shapes.restitution, a) + property_of(shapes.restitution, b))
     share_a = friction_share(shapes, options, a, b)
     share_b = friction_share(shapes, options, b, a)
-    out.mu_torsional = share_a * wp.float64(shapes.mu_torsional[a]) + share_b * wp.float64(shapes.mu_torsional[b])
-    out.mu_rolling = share_a * wp.float64(shapes.mu_rolling[a]) + share_b * wp.float64(shapes.mu_rolling[b])
+    out.mu_torsional = share_a * property_of(shapes.mu_torsional, a) + share_b * property_of(shapes.mu_torsional, b)
+    out.mu_rolling = share_a * property_of(shapes.mu_rolling, a) + share_b * property_of(shapes.mu_rolling, b)
     total = k_a + k_b
     out.weight_a = half
-    if total > wp.float64(0.0):
+    if not (total <= wp.float64(0.0)):
         out.weight_a = k_a / total
     # The softer body deforms more, so its dissipation counts more.
     out.dissipation = (wp.float64(1.0) - out.weight_a) * shape_dissipation(shapes, options, a)
     out.dissipation += out.weight_a * shape_dissipation(shapes, options, b)
     if options.drake_materials == 1:
-        if total > wp.float64(0.0):
+        if not (total <= wp.float64(0.0)):
             out.stiffness = out.weight_a * k_b
         out.relaxation_time = tau_a + tau_b
-        if mu_a + mu_b > wp.float64(0.0):
+        if not (mu_a + mu_b <= wp.float64(0.0)):
             out.mu = wp.float64(2.0) * mu_a * mu_b / (mu_a + mu_b)
     else:
         out.stiffness = half * total
@@ -337,6 +349,13 @@ def measure_gap(
 
 
 @wp.func
+def count_up(counter: wp.array[wp.int32], more: int):
+    """Add to a counter of all worlds, which stays where it is once it is large: it may not wrap around."""
+    if counter[0] < FULL:
+        wp.atomic_add(counter, 0, wp.min(more, FULL))
+
+
+@wp.func
 def collect_one(
     tree: Tree,
     bodies: Bodies,
@@ -356,7 +375,7 @@ def collect_one(
     if s0 < 0 or s1 < 0 or s0 == s1:
         return
     if wp.max(s0, s1) >= shapes.body.shape[0]:
-        wp.atomic_add(stats.lost_rows, 0, 1)
+        count_up(stats.lost_rows, 1)
         return
     gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
     if gap.group < 0:
@@ -392,7 +411,7 @@ def collect_contacts(
     """List the contacts of every group that may act in this step."""
     count = wp.min(rows.count[0], rows.shape0.shape[0])
     if wp.tid() == 0:
-        wp.atomic_add(stats.lost_rows, 0, rows.count[0] - count)
+        count_up(stats.lost_rows, rows.count[0] - count)
     for i in range(wp.tid(), count, threads):
         collect_one(tree, bodies, shapes, m, arrivals, stats, rows, options, state, i, dt)
 
@@ -453,8 +472,9 @@ def belt_velocity(rows: ContactRows, i: int, n: wp.vec3d):
 @wp.func
 def count_dropped(stats: Stats, g: int, dropped: int, capacity: int):
     """Count contacts without a slot; say so the first time, because the motion is no longer what was asked for."""
-    stats.dropped[g] = stats.dropped[g] + dropped
-    if dropped > 0:
+    if stats.dropped[g] < FULL:
+        stats.dropped[g] = stats.dropped[g] + dropped
+    if dropped > 0 and stats.overflows[0] == 0:
         if wp.atomic_add(stats.overflows, 0, 1) == 0:
             wp.printf(
                 "SolverSAP: room for %d contacts is not enough; report() counts what was dropped, "

@@ -7,8 +7,17 @@ from ..constraints.coupling_table import COORDINATES, TENDON, TENDON_LENGTHS
 from ..constraints.tendon_paths import path_wrench
 from ..multibody.free_motion import Efforts
 from ..multibody.joints import is_free
-from ..multibody.spatial import angular, inertia_about_origin, inertia_times, linear, to_mat33d, velocity_at, wrench_at
-from ..workspace import Bodies, ContactPool, CouplerPool, CouplingTable, Joints, Motion, Pools, Tree
+from ..multibody.spatial import (
+    angular,
+    inertia_about_origin,
+    inertia_times,
+    linear,
+    to_mat33d,
+    to_vec3d,
+    velocity_at,
+    wrench_at,
+)
+from ..workspace import Bodies, ContactPool, CouplerPool, CouplingTable, Joints, Motion, Pools, StateArrays, Tree
 from .convention import Orders, free_force_from_joint_f
 
 wp.set_module_options({"enable_backward": False})
@@ -42,11 +51,26 @@ def observe_accelerations(
     body_qdd[tree.link_body[link]] = wp.spatial_vector(wp.vec3(a), wp.vec3(alpha))
 
 
+@wp.func
+def center_of(tree: Tree, bodies: Bodies, m: Motion, state: StateArrays, body: int):
+    """COM of a body at the start of the step [m]; the origin for the world."""
+    center = wp.vec3d()
+    if body >= 0:
+        link = tree.body_link[body]
+        if link >= 0:
+            center = m.com[link]
+        else:  # no joint moves it
+            center = to_vec3d(wp.transform_point(state.body_q[body], bodies.com[body]))
+    return center
+
+
 @wp.kernel
 def observe_contact_forces(
     tree: Tree,
+    bodies: Bodies,
     m: Motion,
     pool: ContactPool,
+    state: StateArrays,
     dt: wp.float64,
     contact_f: wp.array[wp.spatial_vector],
 ):
@@ -60,10 +84,7 @@ def observe_contact_forces(
             wp.atomic_add(contact_f, pool.row[slot], moment)
             continue
         force = -pool.gamma[slot] / dt
-        center = wp.vec3d()
-        body = pool.body_a[slot]
-        if body >= 0 and tree.body_link[body] >= 0:
-            center = m.com[tree.body_link[body]]
+        center = center_of(tree, bodies, m, state, pool.body_a[slot])
         torque = wp.cross(pool.point_a[slot] - center, force)
         wp.atomic_add(contact_f, pool.row[slot], wp.spatial_vector(wp.vec3(force), wp.vec3(torque)))
 

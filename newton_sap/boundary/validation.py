@@ -7,6 +7,7 @@ import math
 import newton
 import numpy as np
 
+from .. import attributes
 from ..multibody.joints import MOST_AXES
 from .parts import whole_of
 from .topology import FREELY, body_name, joint_name
@@ -16,9 +17,11 @@ _FINITE = {
     "joint": ("joint_X_p", "joint_X_c"),
     "dof": ("joint_axis", "joint_armature", "joint_damping", "joint_friction", "joint_stiffness", "joint_target_ke",
             "joint_target_kd", "joint_limit_ke", "joint_limit_kd"),
-    "shape": ("shape_material_ke", "shape_material_kd", "shape_material_mu"),
+    "shape": ("shape_material_ke", "shape_material_kd", "shape_material_mu", "shape_material_mu_torsional",
+              "shape_material_mu_rolling", "shape_material_restitution"),
 }  # fmt: skip
-_NUMBERS = ("joint_effort_limit", "joint_velocity_limit", "joint_limit_lower", "joint_limit_upper")
+_MAGNITUDES = {"joint_effort_limit": "infinity is", "joint_velocity_limit": "infinity and 0 are"}
+"""Bounds of magnitudes, and what says that there is none."""
 _SIGNED = ("body_inertia", "body_com", "joint_X_p", "joint_X_c", "joint_axis")
 
 
@@ -32,6 +35,7 @@ def validate_model(model) -> None:
     for kind, names in _FINITE.items():
         for name in names:
             _require_finite(model, kind, name, getattr(model, name).numpy())
+    _require_own_materials(model)
     _require_limits(model)
     _require_inertia(model)
     _refuse_free_springs(model)
@@ -118,13 +122,36 @@ def _require_finite(model, kind: str, name: str, values: np.ndarray) -> None:
         )
 
 
+def _require_own_materials(model) -> None:
+    """Refuse what is no number among the attributes of shapes, and bodies that part faster than they met."""
+    for name in attributes.of_shapes():
+        values = attributes.read(model, name)
+        for shape in [] if values is None else np.flatnonzero(np.isnan(values.numpy()))[:1]:
+            raise ValueError(
+                f"sap:{name} of {owner_name(model, 'shape', shape)} is nan; give a number, negative where it is not set"
+            )
+    restitution = model.shape_material_restitution.numpy()
+    for shape in np.flatnonzero(restitution > 1.0)[:1]:
+        raise ValueError(
+            f"shape_material_restitution of {owner_name(model, 'shape', shape)} is {restitution[shape]:.6g}, and bodies would "
+            "part faster than they met; give at most 1"
+        )
+
+
 def _require_limits(model) -> None:
-    """Refuse limits that are no numbers or leave no room."""
-    for name in _NUMBERS:
+    """Refuse limits that are no numbers, negative magnitudes, and limits that leave no room."""
+    for name in (*_MAGNITUDES, "joint_limit_lower", "joint_limit_upper"):
         values = getattr(model, name).numpy()
         for dof in np.flatnonzero(np.isnan(values))[:1]:
             raise ValueError(
                 f"{name} of {owner_name(model, 'dof', dof)} is nan; give a number, infinity where there is no limit"
+            )
+    for name, none in _MAGNITUDES.items():
+        values = getattr(model, name).numpy()
+        for dof in np.flatnonzero(values < 0.0)[:1]:
+            raise ValueError(
+                f"{name} of {owner_name(model, 'dof', dof)} is {values[dof]:.6g}, and it bounds a magnitude; give 0 or more "
+                f"({none} no limit)"
             )
     kinds = _joint_types_of_dofs(model)
     lower, upper = model.joint_limit_lower.numpy(), model.joint_limit_upper.numpy()

@@ -90,5 +90,14 @@ def read_drive(
 
 @wp.func
 def explicit_effort(drive: Drive, v0: wp.float64):
-    """The drive's effort at the start of the step."""
-    return wp.clamp(drive.kp * drive.error + drive.kd * (drive.rate - v0), drive.lower, drive.upper)
+    """The drive's effort at the start of the step; what is no number stays none, which ``wp.clamp`` would hide."""
+    effort = wp.float64(0.0)
+    if drive.kp != wp.float64(0.0) or drive.kd != wp.float64(0.0):
+        effort = drive.kp * drive.error + drive.kd * (drive.rate - v0)
+        if effort < drive.lower:
+            effort = drive.lower
+        elif effort > drive.upper:
+            effort = drive.upper
+        if not (drive.lower <= drive.upper):
+            effort = drive.lower + drive.upper
+    return effort

@@ -84,7 +84,7 @@ class Recorder:
         arrived = self._arrived(solver)
         inputs = [scene.tree, scene.joints, scene.bodies, arrived, frame.orders_after, frame.after]
         self._launch(publish_bodies, size.tree_count, inputs)
-        if size.loop_joints:
+        if couplings and size.loop_joints:
             inputs = [scene.tree, scene.joints, table, arrived, frame.after]
             self._launch(publish_loop_joints, couplings, inputs)
 
