@@ -211,14 +211,14 @@ def test_contact_state_is_measured():
     contacts, penetration, slip = contact_state(run)
     assert contacts == 1.0 and slip < 1e-2
     assert penetration == pytest.approx(1e3 * run.scene.weight() / 1e4, rel=1e-3)
-    quality = judge(run, "captured")
+    quality = judge(run)
     assert quality.force_from == "contact_f" and not quality.failures
     assert sum(quality.iterations_histogram.values()) == 40
 
 
 def test_energy_of_the_cartpole_is_kept():
     """Where energy is conserved, the drift is told and small."""
-    quality = judge(marked_run("cartpole", worlds=2), "captured")
+    quality = judge(marked_run("cartpole", worlds=2))
     assert abs(quality.energy_drift) < 1e-2 and quality.force_over_weight is None
 
 

@@ -7,6 +7,7 @@ import pytest
 import warp as wp
 
 from newton_sap import SolverSAP
+from newton_sap.boundary import topology
 from newton_sap.boundary.capacity import likely_contacts
 from newton_sap.boundary.topology import build_topology
 
@@ -71,3 +72,20 @@ def test_construction_does_not_speak_of_a_pipeline_that_nobody_made(monkeypatch)
     with pytest.warns(UserWarning, match="very many"):
         newton.CollisionPipeline(model, publish_capacity=False)
     SolverSAP(model)  # warnings are errors here
+
+
+def test_more_entries_than_an_index_counts_are_refused(monkeypatch):
+    """Where the mass matrices of all worlds together have too many entries, not found as negative indices later."""
+    world = newton.ModelBuilder()
+    joints = [world.add_joint_revolute(-1, world.add_link(mass=1.0, inertia=wp.diag(wp.vec3(1.0))), axis=(0, 1, 0))]
+    joints += [world.add_joint_ball(0, world.add_link(mass=1.0, inertia=wp.diag(wp.vec3(1.0))))]
+    world.add_articulation(joints)
+    builder = newton.ModelBuilder()
+    builder.replicate(world, 3)
+    model = builder.finalize()
+    most = 3 * 4 * 4
+    monkeypatch.setattr(topology, "MOST", most)
+    SolverSAP(model)
+    monkeypatch.setattr(topology, "MOST", most - 1)
+    with pytest.raises(ValueError, match="too large.*tree_block_start reaches 48.*several models"):
+        SolverSAP(model)

@@ -202,6 +202,8 @@ def test_readme_has_the_two_lines():
 def test_text_is_plain():
     """Project text has no machine paths."""
     machine = re.compile(r"/(?:root|home|work|tmp|Users)/")
-    for path in [*SOURCES, *sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]:
+    pages = [*sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "docs").rglob("*.ipynb"))]
+    alone = [ROOT / name for name in ("README.md", "CHANGELOG.md", "pyproject.toml", ".ci/run")]
+    for path in [*SOURCES, *pages, *alone]:
         hits = machine.findall(path.read_text(encoding="utf-8"))
         assert not hits or path == Path(__file__), f"{relative(path)}: {hits}"

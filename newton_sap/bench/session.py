@@ -178,7 +178,7 @@ def _bench_batch(settings: Settings, name: str, worlds: int, errors: dict):
         middle, low, high = quartiles(times[key])
         row.ms, row.ms_low, row.ms_high = 1e3 * middle, 1e3 * low, 1e3 * high
         row.world_steps_per_s = worlds / middle
-        row.quality = judge(run, mode)
+        row.quality = judge(run)
         row.quality.error_mm = errors.get(key[0])
         if not row.failed:
             collide = time_collisions(run, mode)

@@ -52,8 +52,8 @@ class Quality:
     """Largest body displacement from a run of SAP with a much smaller time step."""
 
 
-def judge(run, mode: str) -> Quality:
-    """Look at a run that has just been timed in a mode, then sample it for a few more steps."""
+def judge(run) -> Quality:
+    """Look at a run that has just been timed, then sample it for a few more steps."""
     quality = Quality()
     quality.failures += _state_failures(run) + run.complaints()
     if quality.failures or not isinstance(run, WarpRun):

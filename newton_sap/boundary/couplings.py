@@ -272,7 +272,7 @@ def _distances(model, topology) -> list[Coupling | None]:
     return out
 
 
-def _dofs_of(model, topology, joint: int, axis: int = -1) -> tuple[int, int]:
+def _dofs_of(topology, joint: int, axis: int = -1) -> tuple[int, int]:
     """First solver dof and dof count of a joint of a tree, or of one of its axes given as a Newton dof."""
     link = int(np.flatnonzero(topology.arrays["link_joint"] == joint)[0])
     first, last = topology.arrays["link_dof_start"][link : link + 2]
@@ -294,10 +294,10 @@ def _follow(model, topology, follower: int, leader: int, axes=(-1, -1), **where)
                 f"{joint_name(model, joint)} is coupled to another joint but has no scalar coordinates; "
                 "couple prismatic, revolute or D6 joints"
             )
-    dof_a, count = _dofs_of(model, topology, follower, axes[0])
+    dof_a, count = _dofs_of(topology, follower, axes[0])
     dof_b = -1
     if leader >= 0:
-        dof_b, other = _dofs_of(model, topology, leader, axes[1])
+        dof_b, other = _dofs_of(topology, leader, axes[1])
         if other != count:
             raise ValueError(
                 f"{joint_name(model, follower)} has {count} coordinates but follows {joint_name(model, leader)} with "

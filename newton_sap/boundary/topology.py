@@ -17,6 +17,9 @@ DRIVING = [
 ]  # fmt: skip
 """Target modes with a drive."""
 
+MOST = np.iinfo(np.int32).max
+"""The largest index that kernels count to."""
+
 FREELY = -1
 """In place of a joint: a root that no joint moves, whose coordinates are ``body_q`` and ``body_qd``."""
 
@@ -224,6 +227,18 @@ def _shaped_bodies(model) -> set[int]:
     return {int(b) for b in model.shape_body.numpy()} if model.shape_count else set()
 
 
+def _narrowed(name: str, values: np.ndarray) -> np.ndarray:
+    """Give indices the type that kernels take; more than that counts would come out negative."""
+    if name == "group_hessian_start":
+        return values.astype(np.int64)
+    if values.max(initial=0) > MOST:
+        raise ValueError(
+            f"the model is too large for one solver: {name} reaches {values.max()}, and kernels count to {MOST}; build "
+            "several models with a share of the worlds each"
+        )
+    return values.astype(np.int32)
+
+
 def actuator_table(model):
     """Return where importers put MuJoCo's actuators, None if the model has none."""
     return _mujoco_table(model, "actuator_trnid")
@@ -302,9 +317,8 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         **scratch,
     }
     contact_stride, pair_stride = _strides(trees, groups, tree_link_start, link_parent, [len(p) for p in paths])
-    dtypes = {name: np.int64 if name == "group_hessian_start" else np.int32 for name in arrays}
     return Topology(
-        arrays={name: np.asarray(values).astype(dtypes[name]) for name, values in arrays.items()},
+        arrays={name: _narrowed(name, np.asarray(values)) for name, values in arrays.items()},
         part_start=part_start,
         prescribed=_always_prescribed(model, inbound, group_count),
         group_world=group_world,

@@ -301,7 +301,6 @@ def coordinate_error(tree: Tree, table: CouplingTable, c: int, i: int, joint_q: 
 @wp.func
 def coordinate_rows(
     tree: Tree,
-    joints: Joints,
     table: CouplingTable,
     m: Motion,
     pool: CouplerPool,
@@ -363,7 +362,7 @@ def build_coupling(
     kind = table.kind[c]
     if is_enabled(table, c):
         if kind == COORDINATES:
-            row = coordinate_rows(tree, joints, table, m, pool, problem, c, row, step.joint_q, beta, dt)
+            row = coordinate_rows(tree, table, m, pool, problem, c, row, step.joint_q, beta, dt)
         elif kind == LOOP_LAWS or kind == LOOP_FORCES:
             forces = int(kind == LOOP_FORCES)
             row = loop_axis_rows(tree, joints, table, m, pool, problem, c, row, forces, step, dt)

@@ -1,4 +1,4 @@
-"""What every contact law returns: a law of two numbers, the normal velocity and the square of the slip.
+"""What every contact law returns: a law of two numbers, the normal velocity and the square of the slip speed.
 
 No law prefers a tangent, so in all of them friction is along the slip ``vt`` and impulse and Hessian block have one form:
 
@@ -37,10 +37,10 @@ def impulse(response: Response, n: wp.vec3d, vt: wp.vec3d):
 
 
 @wp.func
-def hessian_block(response: Response, n: wp.vec3d, vt: wp.vec3d, w: wp.vec3d):
-    """G with ``w`` in place of one ``t``; exact where they are equal."""
+def hessian_block(response: Response, n: wp.vec3d, vt: wp.vec3d, direction: wp.vec3d):
+    """G with ``direction`` in place of one ``t``; exact where they are equal."""
     t = response.slowness * vt
-    turn = wp.outer(wp.float64(0.5) * response.bend * t, w)
+    turn = wp.outer(wp.float64(0.5) * response.bend * t, direction)
     across = wp.identity(n=3, dtype=wp.float64) - wp.outer(n, n)
     d = n - response.tilt * t
     return response.bend * across - turn - wp.transpose(turn) + response.slope * wp.outer(d, d)
@@ -53,7 +53,7 @@ class ContactLine:
     vn: wp.float64  # [m/s]
     dvn: wp.float64  # change of vn with the step length
     vt_squared: wp.float64  # vt.vt [m^2/s^2]
-    cross: wp.float64  # vt.dvt
+    vt_dvt: wp.float64  # vt . dvt
     dvt_squared: wp.float64  # dvt.dvt
 
 
@@ -66,7 +66,7 @@ def contact_line(n: wp.vec3d, vc: wp.vec3d, dvc: wp.vec3d):
     line.vn = wp.dot(n, vc)
     line.dvn = wp.dot(n, dvc)
     line.vt_squared = wp.dot(vt, vt)
-    line.cross = wp.dot(vt, dvt)
+    line.vt_dvt = wp.dot(vt, dvt)
     line.dvt_squared = wp.dot(dvt, dvt)
     return line
 
@@ -74,7 +74,7 @@ def contact_line(n: wp.vec3d, vc: wp.vec3d, dvc: wp.vec3d):
 @wp.func
 def line_vt_squared(line: ContactLine, alpha: wp.float64):
     """vt.vt at a step length; roundoff may not make it negative."""
-    vt_squared = line.vt_squared + alpha * (line.cross + line.cross + alpha * line.dvt_squared)
+    vt_squared = line.vt_squared + alpha * (line.vt_dvt + line.vt_dvt + alpha * line.dvt_squared)
     if vt_squared < wp.float64(0.0):
         vt_squared = wp.float64(0.0)
     return vt_squared
@@ -83,9 +83,9 @@ def line_vt_squared(line: ContactLine, alpha: wp.float64):
 @wp.func
 def line_slopes(response: Response, line: ContactLine, alpha: wp.float64):
     """First and second derivative of the cost along the line, -dvc.gamma and dvc.G dvc."""
-    cross = line.cross + alpha * line.dvt_squared  # vt.dvt
-    turn = response.slowness * cross  # t.dvt
+    vt_dvt = line.vt_dvt + alpha * line.dvt_squared
+    turn = response.slowness * vt_dvt  # t.dvt
     along = line.dvn - response.tilt * turn
-    first = response.bend * cross - line.dvn * response.gamma_n
+    first = response.bend * vt_dvt - line.dvn * response.gamma_n
     second = response.bend * (line.dvt_squared - turn * turn) + response.slope * along * along
     return first, second

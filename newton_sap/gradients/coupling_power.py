@@ -140,4 +140,4 @@ def coupling_power(
                     s.power, g, held_power(scene.tree, m, s, rows, ROWS * c + i, a, b, shifts, turns, i, scene.step.dt)
                 )
     if has_no_gradient(table, rows, c):
-        s.unknown[g] = 1
+        s.no_gradient[g] = 1

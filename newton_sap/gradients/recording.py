@@ -99,7 +99,7 @@ class Recorder:
             return self._no_motion
         size = solver.topology
         lengths = dict.fromkeys(("velocity", "bias"), size.link_count) | {"v0": size.dof_count}
-        counts = {"*": size.dof_count, "unknown": size.group_count, "weight": 0, "lag": 0}
+        counts = {"*": size.dof_count, "no_gradient": size.group_count, "weight": 0, "lag": 0}
         first = self._balance(counts, S=self._matrix())
         second = self._balance(counts, S=first.S, pivot=first.pivot)
         scratch = allocate(Motion, {"*": 0, "momentum": size.link_count, **lengths}, self.device)
@@ -128,7 +128,7 @@ class Recorder:
     def _sensitivities(self, solver) -> Sensitivity:
         """Factor the step's own derivative; nothing of this is on the tape."""
         size = solver.topology
-        counts = {"*": size.dof_count, "unknown": size.group_count}
+        counts = {"*": size.dof_count, "no_gradient": size.group_count}
         counts |= dict.fromkeys(("weight", "lag"), solver.pool.row.shape[0])
         s = self._balance(counts, S=self._matrix(), velocity=wp.clone(solver.motion.v))
         s.friction_follows = self._friction_follows

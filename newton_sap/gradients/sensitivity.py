@@ -22,7 +22,7 @@ class Sensitivity:
     weight: wp.array[wp.float64]  # (C,) effective inverse mass of each contact [1/kg]
     lag: wp.array[wp.float64]  # (C,) friction bound less the normal impulse that it stands for [N s]
     power: wp.array[wp.float64]  # (G,) u' m(v): what is differentiated
-    unknown: wp.array[wp.int32]  # (G,) 1 where restitution acts, whose balance is another one
+    no_gradient: wp.array[wp.int32]  # (G,) 1 where something acts that the balance leaves out
     virtual_velocity: wp.array[wp.float64]  # (D,) u, once the way back has come here
     friction_follows: int  # 1 where friction is bounded by this step's own normal impulse
 
@@ -202,7 +202,7 @@ def solved_back(tree: Tree, s: Sensitivity, g: int, power: wp.array[wp.float64],
         s.virtual_velocity[base + i] = wp.adjoint[v][base + i]
     solve_transposed(s.S, s.start[g], n, s.pivot, s.virtual_velocity, base)
     wp.adjoint[power][g] = wp.float64(-1.0)
-    if s.unknown[g] != 0:
+    if s.no_gradient[g] != 0:
         wp.adjoint[power][g] = wp.float64(wp.nan)
 
 

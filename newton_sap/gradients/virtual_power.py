@@ -154,6 +154,6 @@ def contact_power(evaluate_contact):
         for slot in range(pool.group_start[g], pool.group_start[g] + pool.group_count[g]):
             wp.atomic_add(s.power, g, power_of(scene, m, pool, s, slot))
             if not (pool.rebound[slot] <= wp.float64(0.0)):
-                s.unknown[g] = 1
+                s.no_gradient[g] = 1
 
     return contact_power

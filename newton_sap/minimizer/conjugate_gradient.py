@@ -21,7 +21,7 @@ MAX_ITERATIONS = wp.constant(1000)
 
 
 @wp.func
-def add_coupler_blocks(tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, at: Range):
+def add_coupler_blocks(m: Motion, pool: CouplerPool, problem: Problem, at: Range):
     """What coupler rows add within a tree."""
     for r in range(at.coupler_start, at.coupler_start + at.couplers):
         first = r * pool.stride
@@ -64,7 +64,7 @@ def precondition(tree: Tree, m: Motion, pools: Pools, problem: Problem, at: Rang
                 at.lanes,
             )
         sync()
-    add_coupler_blocks(tree, m, pools.couplers, problem, at)
+    add_coupler_blocks(m, pools.couplers, problem, at)
     for t in range(tree.group_tree_start[g] + at.lane, tree.group_tree_start[g + 1], at.lanes):
         start = problem.tree_start[t]
         if start >= 0:
