@@ -74,7 +74,7 @@ class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface
         super().coupling_eval_gravity_acceleration(None, out_particle_acceleration)
         if out_body_acceleration is not None:
             inputs = [self.bodies, out_body_acceleration]
-            wp.launch(tell_gravity, out_body_acceleration.shape[0], inputs, device=self.device)
+            self.launches.single(tell_gravity, out_body_acceleration.shape[0], inputs)
 
     def coupling_eval_effective_mass(self, endpoint_kind, endpoint_index, endpoint_local_pos, out) -> None:
         """Write effective masses [kg]: for a point of a body, ``1 / mean over axes of J M^-1 J^T``.
@@ -135,7 +135,7 @@ class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface
         if body_local_to_proxy_global.shape[0] and state.body_f is not None:
             inputs = [body_local_to_proxy_global, self.bodies, state.body_q, state.body_qd]
             inputs += [int(self.options.position_update == "symplectic"), dt, state.body_f]
-            wp.launch(cancel_gyroscopic_torque, body_local_to_proxy_global.shape[0], inputs, device=self.device)
+            self.launches.single(cancel_gyroscopic_torque, body_local_to_proxy_global.shape[0], inputs)
 
     def coupling_harvest_proxy_wrenches(
         self, body_local_to_proxy_global, out_body_f, *, body_qd_before, state, state_out, contacts, dt

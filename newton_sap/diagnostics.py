@@ -154,7 +154,13 @@ def require_healthy(report: SolverReport, before: SolverReport | None) -> None:
             f"{lost} contact rows lost; raise the pipeline's rigid_contact_max, and hand over contacts of this model"
         )
     if found:
-        raise RuntimeError(f"step {report.steps}: " + "; ".join(found))
+        first = 1 if before is None or before.steps >= report.steps else before.steps + 1
+        which = (
+            f"step {report.steps}"
+            if first == report.steps
+            else f"one of steps {first} to {report.steps}, replays included"
+        )
+        raise RuntimeError(f"{which}: " + "; ".join(found))
 
 
 def _name_worlds(report: SolverReport, chosen: np.ndarray) -> str:

@@ -10,7 +10,7 @@ import newton
 from .boundary import bundles
 from .boundary.contact_rows import ContactRows
 from .boundary.convention import Orders, SapState, orders_at_end, orders_of
-from .boundary.validation import require_arrays, validate_dt
+from .boundary.validation import require_arrays, validate_dt, warn_of_missing_gradients
 from .constraints.drives import Targets
 from .launches import KEPT
 from .multibody.free_motion import Efforts
@@ -97,6 +97,7 @@ def _make(solver, state_in, state_out, control, rows, dt, arrays) -> Frame:
     """Check the caller's objects and bundle what the stages read."""
     model, options = solver.model, solver.options
     _require(model, state_in, state_out, control)
+    warn_of_missing_gradients(model, state_in, state_out)
     before = bundles.state_arrays(state_in)
     orders = orders_of(state_in, state_out, control, options.position_update == "symplectic")
     commanded, body_f = None, state_in.body_f

@@ -13,6 +13,7 @@ from newton_sap.constraints.laws import CONTACT_LAWS, contact_law
 from newton_sap.gradients import recording
 from newton_sap.gradients.sensitivity import sensitivity_kernel
 from newton_sap.gradients.virtual_power import contact_power
+from newton_sap.linalg.lanes import BLOCK_DIM
 from newton_sap.minimizer.newton import minimize_kernel
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="Warp has no CUDA compiler there")
@@ -57,8 +58,11 @@ def all_kernels():
 
 
 @pytest.mark.parametrize("kernel", list(all_kernels()))
-def test_compiles_for_cuda(kernel, tmp_path):
+def test_compiles_for_cuda(kernel, tmp_path, monkeypatch):
     """The module of a kernel becomes PTX that has an entry of the kernel's name."""
+    monkeypatch.setitem(kernel.module.options, "block_dim", BLOCK_DIM)
     (ptx,) = wp.compile_aot_module(kernel.module, arch=ARCHITECTURE, module_dir=tmp_path, use_ptx=True)
+    (source,) = tmp_path.glob("*.cu")
+    assert f"#define WP_TILE_BLOCK_DIM {BLOCK_DIM}\n" in source.read_text(encoding="utf-8")
     name = kernel.func.__name__
     assert re.search(rf"\.entry \w*{name}\w*_cuda_kernel_forward", ptx.read_text(encoding="utf-8"))

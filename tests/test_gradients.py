@@ -9,6 +9,7 @@ from mjcf import finish
 from rig import Rig, link, material, put, tight
 
 from newton_sap import SolverSAP
+from newton_sap.launches import load_kernels
 from newton_sap.multibody.velocity_products import FAST, SLOW
 
 pytestmark = pytest.mark.usefixtures("adjoints")
@@ -501,6 +502,31 @@ def test_there_and_back_in_a_graph():
         put(start, push)
         wp.capture_launch(capture.graph)
         np.testing.assert_array_equal(start.grad.numpy(), gradient)
+
+
+def test_everything_is_compiled_at_construction(monkeypatch):
+    """What a step records was loaded before, so that a capture of the first one compiles nothing."""
+    loaded, launched, launch = [], [], wp.launch
+
+    def load(kernels, device):
+        loaded.extend(kernels)
+        return load_kernels(kernels, device)
+
+    def watched(kernel, *args, **kwargs):
+        launched.append(kernel)
+        return launch(kernel, *args, **kwargs)
+
+    monkeypatch.setattr("newton_sap.gradients.recording.load_kernels", load)
+    rollout = Rollout(box_on_plane(), steps=1, dt=0.005, **SAP)
+    rollout.pipeline.collide(rollout.states[0], rollout.contacts, dt=rollout.dt)
+    monkeypatch.setattr(wp, "launch", watched)
+    with wp.Tape() as tape:
+        rollout.solver.step(*rollout.states, rollout.control, rollout.contacts, rollout.dt)
+    tape.backward()
+    taped = {
+        kernel.key for kernel in launched if "gradients" in kernel.module.name or kernel.options.get("enable_backward")
+    }
+    assert taped and taped <= {kernel.key for kernel in loaded}
 
 
 def test_a_step_in_place_is_refused():

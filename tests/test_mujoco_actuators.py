@@ -472,3 +472,13 @@ def test_commands_of_the_model_serve_where_the_control_has_none():
         assert state.joint_qd.numpy()[3] - before == pytest.approx(0.01 * 2.0 / 2.0, rel=1e-6)
     with pytest.raises(ValueError, match=r"control\.mujoco\.ctrl has 4 entries"):
         solver.step(state, state, load(EVERY_KIND).control(), None, 0.01)
+
+
+def test_a_program_may_put_this_solver_in_mujocos_place(monkeypatch):
+    """A script that says ``newton.solvers.SolverMuJoCo = SolverSAP`` still reads MuJoCo's actuators."""
+    monkeypatch.setattr(newton.solvers, "SolverMuJoCo", SolverSAP)
+    text = MECHANISM.format(gravity=0, rail="", actuators=EVERY_KIND)
+    builder = newton.ModelBuilder()
+    SolverMuJoCo.register_custom_attributes(builder)
+    builder.add_mjcf(text)
+    assert len(SolverSAP(builder.finalize()).model.mujoco.ctrl) > 0

@@ -96,3 +96,18 @@ def test_a_recorded_reset_forgives_too():
     wp.capture_launch(capture.graph)
     with pytest.raises(RuntimeError, match="found no room"):
         run(solver, state, 1)
+
+
+def test_a_failure_in_a_replay_is_found_by_the_next_step():
+    """A replay cannot raise; the next step says among which steps the failure was."""
+    model = falling_balls()
+    solver, state = SolverSAP(model, strict=True), model.state()
+    solver.step(state, state, None, None, 0.01)
+    with wp.ScopedCapture() as capture:
+        solver.step(state, state, None, None, 0.01)
+    state.joint_qd.fill_(np.nan)
+    for _ in range(3):
+        wp.capture_launch(capture.graph)
+    state.assign(model.state())
+    with pytest.raises(RuntimeError, match="one of steps 2 to 5, replays included: world 0, 1 is not finite"):
+        solver.step(state, state, None, None, 0.01)

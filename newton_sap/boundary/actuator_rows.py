@@ -8,18 +8,18 @@ import newton
 import numpy as np
 import warp as wp
 
+from .mujoco_options import MUJOCO
 from .parts import ELSEWHERE, dofs_of_part, whole_of
 from .tendons import range_counts, read_tendons, tendon_name
 from .topology import DRIVING, actuator_table, dof_coordinates, joint_name
 
-_Mujoco = newton.solvers.SolverMuJoCo
-_DIRECT = int(_Mujoco.CtrlSource.CTRL_DIRECT)
-_JOINT_IN_PARENT = int(_Mujoco.TrnType.JOINT_IN_PARENT)
-_JOINT = (int(_Mujoco.TrnType.JOINT), _JOINT_IN_PARENT)
+_DIRECT = int(MUJOCO.CtrlSource.CTRL_DIRECT)
+_JOINT_IN_PARENT = int(MUJOCO.TrnType.JOINT_IN_PARENT)
+_JOINT = (int(MUJOCO.TrnType.JOINT), _JOINT_IN_PARENT)
 _PUSHED = (int(newton.JointType.FREE), int(newton.JointType.BALL))
 """Joints that have no axis of their own: a motor of theirs pushes bodies."""
-_TENDON = int(_Mujoco.TrnType.TENDON)
-_SITE = int(_Mujoco.TrnType.SITE)
+_TENDON = int(MUJOCO.TrnType.TENDON)
+_SITE = int(MUJOCO.TrnType.SITE)
 _AFFINE = 1
 """MuJoCo's type of a bias that is linear in coordinate and velocity; 0 is no bias, a constant gain, no dynamics."""
 

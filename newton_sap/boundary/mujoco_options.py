@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import warnings
 
+import newton
+
+MUJOCO = newton.solvers.SolverMuJoCo
+"""Newton's own, with its enumerations, whatever a program puts in its place later."""
 _FLUIDS = ("density", "viscosity")
 _SWITCHES = {
     "flag_contact": "contacts act; step with contacts=None",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import newton
 import numpy as np
+import warp as wp
+from newton.solvers.experimental.coupled import ModelView
 
 from .. import attributes
 from ..multibody.joints import MOST_AXES
@@ -22,6 +25,8 @@ _FINITE = {
 }  # fmt: skip
 _MAGNITUDES = {"joint_effort_limit": "infinity is", "joint_velocity_limit": "infinity and 0 are"}
 """Bounds of magnitudes, and what says that there is none."""
+_DTYPES = (wp.float32, wp.transform, wp.spatial_vector)
+"""Of the arrays of states and controls."""
 _SIGNED = ("body_inertia", "body_com", "joint_X_p", "joint_X_c", "joint_axis")
 
 
@@ -29,9 +34,17 @@ def validate_model(model) -> None:
     """Refuse what the solver cannot simulate.
 
     Raises:
+        TypeError: What is no model.
+        RuntimeError: A graph is being captured.
         ValueError: Values that are not finite or negative, and bodies or joints that make no dynamic sense.
         NotImplementedError: Features of the model that SolverSAP does not simulate.
     """
+    if not isinstance(model, (newton.Model, ModelView)):
+        raise TypeError(
+            f"model must be a newton.Model, not {type(model).__name__}; pass what builder.finalize() returned"
+        )
+    if model.device.is_capturing:
+        raise RuntimeError("build the solver before the capture: only its step can be recorded into a graph")
     for kind, names in _FINITE.items():
         for name in names:
             _require_finite(model, kind, name, getattr(model, name).numpy())
@@ -76,9 +89,11 @@ def validate_topology(model, topology) -> None:
 def validate_dt(dt) -> float:
     """Return the time step [s] or raise ``ValueError``."""
     try:
-        value = float(dt)
+        value = math.nan if isinstance(dt, (str, bool)) else float(dt)
     except (TypeError, ValueError):
-        raise ValueError(f"dt must be a number of seconds, not {dt!r}") from None
+        value = math.nan
+    if math.isnan(value) and not isinstance(dt, float):
+        raise ValueError(f"dt must be a number of seconds, not {dt!r}")
     if not math.isfinite(value) or value <= 0.0:
         raise ValueError(f"dt must be positive and finite, not {value}; pass the step length in seconds, e.g. 1/240")
     return value
@@ -97,6 +112,11 @@ def require_arrays(what: str, holder, expected: dict[str, int], device, optional
             if name in optional or length == 0:
                 continue
             raise ValueError(f"{what}.{name} is missing; create the {what} with model.state() or model.control()")
+        if not isinstance(array, wp.array) or array.dtype not in _DTYPES:
+            kind = f"of {array.dtype.__name__}" if isinstance(array, wp.array) else f"a {type(array).__name__}"
+            raise TypeError(
+                f"{what}.{name} must be a Warp array of float32, as model.state() and model.control() make it, not {kind}"
+            )
         if array.shape[0] != length:
             raise ValueError(
                 f"{what}.{name} has {array.shape[0]} entries but the solver's model has {length}; "
@@ -104,6 +124,18 @@ def require_arrays(what: str, holder, expected: dict[str, int], device, optional
             )
         if array.device != device:
             raise ValueError(f"{what}.{name} lives on {array.device}, the solver's model on {device}; use one device")
+
+
+def warn_of_missing_gradients(model, state_in, state_out) -> None:
+    """Say that a step leaves nothing on a tape, where its states hope for gradients and the model has none."""
+    if not model.requires_grad and any(
+        s.joint_q is not None and s.joint_q.requires_grad for s in (state_in, state_out)
+    ):
+        warnings.warn(
+            "the states require gradients and the model does not, so steps leave nothing on a tape; finalize the model with "
+            "requires_grad=True",
+            stacklevel=2,
+        )
 
 
 def _require_finite(model, kind: str, name: str, values: np.ndarray) -> None:

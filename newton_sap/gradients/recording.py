@@ -13,6 +13,7 @@ from ..boundary.contact_rows import ContactRows
 from ..boundary.loop_coordinates import publish_loop_joints
 from ..boundary.output import publish_bodies
 from ..constraints.laws import contact_law
+from ..launches import load_kernels
 from ..linalg.lanes import BLOCK_DIM
 from ..multibody.integration import UPDATES, integrate
 from ..multibody.kinematics import kinematics
@@ -59,6 +60,23 @@ class Recorder:
         self._captured = []  # what graphs read and write, which they do not own
         self._no_motion = allocate(Motion, {"*": 0}, self.device)
         self._no_contacts = allocate(ContactPool, {"*": 0}, self.device, stride=solver.pool.stride)
+        load_kernels(self._kernels(solver), self.device)
+
+    def _kernels(self, solver) -> list:
+        """What recording a step launches, by what the model has."""
+        taped = [kinematics, link_power, dof_power, balance, integrate, publish_bodies]
+        made = [self._sensitivity]
+        if solver.model.shape_count:
+            taped += [self._contact_power]
+        if len(solver.couplings.kind):
+            taped += [coupling_power]
+            taped += [publish_loop_joints] if solver.topology.loop_joints else []
+        if self._follows:
+            taped += [change_power_of_links, change_power_of_dofs, swing_links]
+            made += [find_changes]
+        if solver.actuators is not None:
+            taped += [actuate]
+        return [*made, *map(differentiable, taped)]
 
     def record(self, solver, frame) -> None:
         """Lay a step that has just been made on the tape."""
