@@ -133,7 +133,7 @@ def couplers(solver, m, kin, A, v0, v_star, dt) -> list[Coupler]:
         if m.type[j] == FREE or not m.enabled[j]:
             continue
         pair = Pair(m, kin, j)
-        out += [make.hold(j, J, gap) for J, gap in [*held_translation(pair), *held_rotation(pair)]]
+        out += [make.hold(j, *held) for held in [*held_translation(pair), *held_rotation(pair)]]
         for i, axis in enumerate(loop_axes(pair)):
             out += make.along(pair, i, axis) if axis.J is not None else []
     return [row for row in out if row.J.any()]
@@ -146,7 +146,7 @@ def perpendicular(a):
 
 
 def held_translation(pair):
-    """Yield ``(J, gap)`` across the free linear axes."""
+    """Yield ``(J, gap, bend)`` across the free linear axes, ``bend`` a bound per dof of how its own motion changes J."""
     axes = _axes(pair, slice(0, pair.m.linear_count[pair.j])) if pair.m.type[pair.j] != BALL else []
     d, point = pair.X_b[0] - pair.X_a[0], pair.X_b[0]
     if len(axes) == 0:
@@ -158,12 +158,14 @@ def held_translation(pair):
         across = [first, np.cross(pair.R_a @ axes[0], first)]
     else:
         across = [unit(np.cross(pair.R_a @ axes[0], pair.R_a @ axes[1]))] if len(axes) == 2 else []
+    J = pair.linear(point)
+    bend = np.linalg.norm(pair.angular(), axis=0) * np.linalg.norm(J, axis=0)
     for e in across:
-        yield e @ pair.linear(point), e @ d
+        yield e @ J, e @ d, bend
 
 
 def held_rotation(pair):
-    """Yield ``(J, gap)`` across the free angular axes."""
+    """Yield ``(J, gap, bend)`` across the free angular axes."""
     axes = _angular(pair)
     if len(axes) == 0:
         error = pair.R_a @ quat_log(pair.turned)
@@ -177,8 +179,9 @@ def held_rotation(pair):
         across = [(np.cross(v, u), u @ v)]
     else:
         across = []
+    J = pair.angular()
     for e, gap in across:
-        yield e @ pair.angular(), gap
+        yield e @ J, gap, np.linalg.norm(e) * np.sum(J**2, axis=0)
 
 
 def _axes(pair, part):
@@ -261,11 +264,14 @@ class RowMaker:
         bias = np.array([J[known] @ self.v0[known]])
         return Coupler(kind, joint, axis, np.where(known, 0.0, J)[None], bias, v_hat, R, lo, hi)
 
-    def hold(self, joint, J, gap):
-        """Hold a direction: its error halves in a step."""
-        return self.row(
-            "hold", joint, -1, J, -gap / (2.0 * self.dt), near_rigid(self.options.near_rigid_coupling, self.weight(J))
-        )
+    def hold(self, joint, J, gap, bend):
+        """Hold a direction: its error halves in a step, or closes as fast as its Jacobian keeps what it promises."""
+        u, w = self.m.unknown, self.weight(J)
+        turns = float(np.sum(bend[u] / np.diag(self.A)[u]))
+        v_hat = -gap / (2.0 * self.dt)
+        if turns > 0.0:
+            v_hat = min(max(v_hat, -w / (turns * self.dt)), w / (turns * self.dt))
+        return self.row("hold", joint, -1, J, v_hat, near_rigid(self.options.near_rigid_coupling, w))
 
     def stop(self, kind, joint, axis, J, gap, k, kd):
         """Keep a gap, whose rate is ``J v``, from closing."""

@@ -12,6 +12,8 @@ X, Y, Z = newton.Axis.X, newton.Axis.Y, newton.Axis.Z
 
 FRAME_A = wp.transform(wp.vec3(0.2, 0.1, -0.1), wp.quat_rpy(0.3, -0.4, 0.2))
 FRAME_B = wp.transform(wp.vec3(-0.1, 0.05, 0.2), wp.quat_rpy(-0.2, 0.5, 0.1))
+MEETING = wp.transform_multiply(FRAME_A, wp.transform_inverse(FRAME_B))
+"""Pose of B in A where the joint's coordinates are zero."""
 MAKERS = {
     "fixed": lambda b, p, c, **k: b.add_joint_fixed(p, c, **k),
     "revolute": lambda b, p, c, **k: b.add_joint_revolute(p, c, axis=(0.0, 0.6, 0.8), **k),

@@ -31,6 +31,14 @@ class Anchor:
     rotation: wp.quatd
 
 
+@wp.struct
+class Leverage:
+    """What the degrees of freedom can do to a row between bodies."""
+
+    most: wp.float64  # w if each moved the bodies along the row
+    bend: wp.float64  # bound of |dJ/dq| / A: how much a unit of impulse changes what the Jacobian of the row says
+
+
 @wp.func
 def anchor_of(tree: Tree, m: Motion, body: int, local: wp.transform):
     """A frame fixed on a body, or in the world."""
@@ -163,15 +171,12 @@ def add_motion(
     F: wp.spatial_vectord,
     point: wp.vec3d,
 ):
-    """Terms of F . (V_B - V_A), F acting at a point; dofs that carry both bodies cancel.
-
-    Returns the row's w as it would be if every dof moved the bodies along the row.
-    """
+    """Terms of F . (V_B - V_A), F acting at a point; dofs that carry both bodies cancel. Returns what these can do."""
     shared = shared_path(tree, a, b)
     base = tree.group_dof_start[pool.group[row / ROWS]]
     force = wp.length_sq(linear(F))
     moment = wp.length_sq(angular(F) - wp.cross(point, linear(F)))
-    most = wp.float64(0.0)
+    leverage = Leverage()
     for side in range(2):
         link = b
         sign = wp.float64(1.0)
@@ -186,9 +191,11 @@ def add_motion(
                 add_term(tree, m, pool, problem, row, dof, sign * wp.dot(F, column))
                 if pool.support[row] > before:
                     scale = problem.scale[base + pool.unknown[row * pool.stride + before]]
-                    reach = force * wp.length_sq(velocity_at(column, point)) + moment * wp.length_sq(angular(column))
-                    most += reach * scale * scale
-    return most
+                    turn = wp.length_sq(angular(column))
+                    shift = wp.length_sq(velocity_at(column, point))
+                    leverage.most += (force * shift + moment * turn) * scale * scale
+                    leverage.bend += (wp.sqrt(force * shift * turn) + wp.sqrt(moment) * turn) * scale * scale
+    return leverage
 
 
 @wp.func
@@ -227,8 +234,8 @@ def measure_axis(
 ):
     """A rate between two bodies as its laws see it; ``row`` is a free slot to work in."""
     open_row(pool, row)
-    most = add_motion(tree, m, pool, problem, row, a.link, b.link, F, b.position)
-    return axis_of_row(tree, pool, problem, row, most)
+    leverage = add_motion(tree, m, pool, problem, row, a.link, b.link, F, b.position)
+    return axis_of_row(tree, pool, problem, row, leverage.most)
 
 
 @wp.func
@@ -265,8 +272,8 @@ def place_row(
         return row
     open_row(pool, row)
     pool.covector[row] = law.sign * F
-    most = add_motion(tree, m, pool, problem, row, a.link, b.link, pool.covector[row], b.position)
-    return settle_row(tree, pool, problem, row, law, most)
+    leverage = add_motion(tree, m, pool, problem, row, a.link, b.link, pool.covector[row], b.position)
+    return settle_row(tree, pool, problem, row, law, leverage.most)
 
 
 @wp.func

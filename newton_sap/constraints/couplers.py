@@ -12,7 +12,7 @@ from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tre
 from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput, row_law
 from .ball_limits import ball_limit_rows
 from .clamped_linear import near_rigid
-from .coupler_pool import ROWS, Anchor, add_motion, add_term, anchor_of, couple_row, open_row
+from .coupler_pool import ROWS, Anchor, Leverage, add_motion, add_term, anchor_of, couple_row, open_row
 from .coupling_table import (
     BALL_LIMITS,
     COORDINATES,
@@ -66,7 +66,7 @@ def close_row(
     problem: Problem,
     row: int,
     base: int,
-    most: wp.float64,
+    leverage: Leverage,
     gap: wp.float64,
     tau: wp.float64,
     lower: wp.float64,
@@ -76,14 +76,22 @@ def close_row(
     """Near-rigid compliance R = beta^2 w / 4 pi^2 and the velocity v_hat = -gap / (dt + tau).
 
     Where the unknowns move the row by less than a hundredth of what they could, it softens, the more the less they do: of
-    a loop in one plane the rows across the plane hold nothing, and what is left of them is roundoff.
+    a loop in one plane the rows across the plane hold nothing, and what is left of them is roundoff. A gap closes no
+    faster than its Jacobian stays what it is: a taut chain that cannot reach would be thrown about.
     """
-    w = couple_row(pool, problem, row, base, most)
+    w = couple_row(pool, problem, row, base, leverage.most)
     if w <= wp.float64(0.0):
         return
-    faint = FAINT * most
+    faint = FAINT * leverage.most
     R = near_rigid(beta, wp.max(w, faint * faint / w))
-    pool.law[row] = row_law(wp.float64(1.0), -gap / (dt + tau), R, lower, UNBOUNDED)
+    v_hat = -gap / (dt + tau)
+    if leverage.bend > wp.float64(0.0):
+        fastest = w / (dt * leverage.bend)
+        if v_hat > fastest:  # no clamp, which would take NaN for a number
+            v_hat = fastest
+        if lower < wp.float64(0.0) and v_hat < -fastest:
+            v_hat = -fastest
+    pool.law[row] = row_law(wp.float64(1.0), v_hat, R, lower, UNBOUNDED)
 
 
 @wp.func
@@ -105,8 +113,8 @@ def bilateral(
     base = tree.group_dof_start[pool.group[row / ROWS]]
     open_row(pool, row)
     pool.covector[row] = F
-    most = add_motion(tree, m, pool, problem, row, a, b, F, point)
-    close_row(pool, problem, row, base, most, gap, dt, -UNBOUNDED, beta, dt)
+    leverage = add_motion(tree, m, pool, problem, row, a, b, F, point)
+    close_row(pool, problem, row, base, leverage, gap, dt, -UNBOUNDED, beta, dt)
     return row + 1
 
 
@@ -271,8 +279,8 @@ def distance_rows(
         if bound.exists == 1:
             open_row(pool, row)
             pool.covector[row] = bound.F
-            most = add_motion(tree, m, pool, problem, row, a.link, b.link, pool.covector[row], b.position)
-            close_row(pool, problem, row, base, most, bound.gap, bound.tau, wp.float64(0.0), beta, dt)
+            leverage = add_motion(tree, m, pool, problem, row, a.link, b.link, pool.covector[row], b.position)
+            close_row(pool, problem, row, base, leverage, bound.gap, bound.tau, wp.float64(0.0), beta, dt)
             row = row + 1
     return row
 
@@ -319,7 +327,7 @@ def coordinate_rows(
         add_term(tree, m, pool, problem, row, table.dof_a[c] + i, wp.float64(1.0))
         if table.dof_b[c] >= 0:
             add_term(tree, m, pool, problem, row, table.dof_b[c] + i, -slope)
-        close_row(pool, problem, row, base, wp.float64(0.0), gap, dt, -UNBOUNDED, beta, dt)
+        close_row(pool, problem, row, base, Leverage(), gap, dt, -UNBOUNDED, beta, dt)
         row = row + 1
     return row
 

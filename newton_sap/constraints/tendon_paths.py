@@ -11,6 +11,7 @@ from ..workspace import CouplerPool, Motion, Problem, Tendons, Tree
 from .coupler_pool import (
     SHORT_TIME,
     Anchor,
+    Leverage,
     add_motion,
     anchor_of,
     merge_terms,
@@ -56,7 +57,7 @@ class Measured:
     """A length as a row has gathered it."""
 
     length: wp.float64
-    most: wp.float64  # the row's w as ``add_motion`` has it, 0 for a sum
+    leverage: Leverage  # 0 for a sum of coordinates
 
 
 @wp.func
@@ -200,7 +201,9 @@ def add_path(tree: Tree, tendons: Tendons, m: Motion, pool: CouplerPool, problem
                 b = route.b.link
                 point = route.b.position
             kept = pool.support[row]
-            out.most += add_motion(tree, m, pool, problem, row, a, b, F, point)
+            leverage = add_motion(tree, m, pool, problem, row, a, b, F, point)
+            out.leverage.most += leverage.most
+            out.leverage.bend += leverage.bend
             merge_terms(pool, row, kept)
     return out
 

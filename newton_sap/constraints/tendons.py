@@ -19,7 +19,17 @@ from .axis_laws import (
     stop_law,
 )
 from .clamped_linear import RIGID
-from .coupler_pool import ROWS, add_term, axis_of_row, copy_terms, merge_terms, open_row, scale_terms, settle_row
+from .coupler_pool import (
+    ROWS,
+    Leverage,
+    add_term,
+    axis_of_row,
+    copy_terms,
+    merge_terms,
+    open_row,
+    scale_terms,
+    settle_row,
+)
 from .couplers import clear_rest, close_row, coefficient, polynomial
 from .coupling_table import LAWS_PER_COUPLING, TENDON, TENDON_LAWS, is_enabled, is_tendon
 from .drives import Drive, explicit_effort
@@ -204,7 +214,7 @@ def tendon_rows(
     t = table.source_row[c]
     open_row(pool, row)
     measured = add_length(tree, tendons, m, pool, problem, row, t, step.joint_q)
-    axis = axis_of_row(tree, pool, problem, row, measured.most)
+    axis = axis_of_row(tree, pool, problem, row, measured.leverage.most)
     if axis.w <= wp.float64(0.0):
         return row
     axis.driven = 1  # what moves a joint is not seen on the tendon's own free motion
@@ -216,7 +226,7 @@ def tendon_rows(
             # The armature keeps the length's own rate; what the turning of the path makes of it comes from outside.
             law = armature_law(tendons.armature[t], axis.v0 - dt * path_acceleration(tree, m, tendons, t))
         if law.sign != wp.float64(0.0):
-            row = settle_row(tree, pool, problem, row, along_the_length(law), measured.most)
+            row = settle_row(tree, pool, problem, row, along_the_length(law), measured.leverage.most)
             copy_terms(pool, row - 1, row)
     return row
 
@@ -239,7 +249,7 @@ def equality_row(
     pool.slope[row] = wp.float64(0.0)
     value = coefficient(table, c, 0)
     gap = wp.float64(0.0)
-    most = wp.float64(0.0)
+    leverage = Leverage()
     tendons = int(2)  # no constant: the loop is not to be unrolled
     for which in range(tendons):  # the leader first, whose slope the follower does not have
         t = table.dof_b[c]
@@ -248,14 +258,16 @@ def equality_row(
         if t >= 0:
             measured = add_length(tree, table.tendons, m, pool, problem, row, t, step.joint_q)
             x = measured.length - wp.float64(table.tendons.zero_length[t])
-            most += measured.most
+            leverage.most += measured.leverage.most
+            leverage.bend += measured.leverage.bend
             gap = x - value
             if which == 0:
                 value, slope = polynomial(table, c, x)
                 pool.slope[row] = slope
                 scale_terms(pool, row, -slope)
-                most = slope * slope * most
-    close_row(pool, problem, row, base, most, gap, dt, -UNBOUNDED, step.options.coupling_beta, dt)
+                leverage.most = slope * slope * leverage.most
+                leverage.bend = wp.abs(slope) * leverage.bend
+    close_row(pool, problem, row, base, leverage, gap, dt, -UNBOUNDED, step.options.coupling_beta, dt)
     return row + 1
 
 

@@ -1,6 +1,6 @@
 """The virtual power of couplings: what holds two bodies or two coordinates together, or keeps a distance.
 
-Compliance and whether a row acts are those of the step; directions and errors are taken anew from the poses.
+Compliance, whether a row acts and the bound of its velocity are those of the step; directions and errors are taken anew from the poses.
 """
 
 import warp as wp
@@ -22,6 +22,9 @@ from ..workspace import CouplingTable, Motion, RowLaw, Tree
 from .scene import Scene, free_velocity, link_velocity, rate_of
 from .sensitivity import Sensitivity
 
+SLOWED = wp.constant(wp.float64(1.0 - 1.0e-9))
+"""Share of the velocity that would let an error go below which a row's was bounded; the rest is roundoff."""
+
 
 @wp.struct
 class CouplerRows:
@@ -39,7 +42,10 @@ def coupler_row_impulse(
     """Impulse of a row that lets its error go within a time."""
     gamma = wp.float64(0.0)
     if rows.support[row] > 0:
-        law = row_law(wp.float64(1.0), -error / time, rows.law[row].R, lower, UNBOUNDED)
+        v_hat = -error / time
+        if wp.abs(rows.law[row].v_hat) < SLOWED * wp.abs(v_hat):
+            v_hat = rows.law[row].v_hat
+        law = row_law(wp.float64(1.0), v_hat, rows.law[row].R, lower, UNBOUNDED)
         gamma = clamped_linear(vc, law).gamma
     return gamma
 
