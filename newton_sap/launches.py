@@ -1,7 +1,7 @@
-"""Launching kernels over all trees, or all solve groups, by one CPU thread or several.
+"""Launching kernels over all trees, or all solve groups, part by part, by one CPU thread or several.
 
-Groups have nothing in common, so each thread runs the same kernels over its own range of them, in order, and the bits are
-those of one thread.
+Groups have nothing in common, so the stages of a step may follow each other in one part of them before the next part
+begins, and threads may share the parts: the bits stay the same. What a part needs stays in the cache from stage to stage.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import operator
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import warp as wp
 
@@ -58,53 +59,92 @@ class Part:
     tree_count: int
     group_count: int
     recorded: Recorded
-    thread: ThreadPoolExecutor | None = None
-    """Who works on it; None for the caller."""
+    waiting: list[Callable[[], None]] = field(default_factory=list)
+    """Launches that are still to be made, in order."""
+
+    def run(self) -> None:
+        """Launch what waits."""
+        waiting, self.waiting = self.waiting, []
+        for launch in waiting:
+            launch()
 
 
 class Launches:
-    """Launches what a step consists of. Inside ``with launches:`` threads run ahead of the caller, who waits at the end."""
+    """Launches what a step consists of. Inside ``with launches:`` parts wait for what all of them need, or for the end."""
 
     borrows_arrays = True
     """As arguments of launches that it remembers."""
 
-    def __init__(self, tree: Tree, topology: Topology, device):
+    def __init__(self, tree: Tree, topology: Topology, threads: int, device):
         self.device = device
         groups = topology.group_count if topology.dof_count else 0  # without dofs there is nothing to solve
         self._whole = Part(tree, topology.tree_count, groups, Recorded(device))
         self._parts = [self._whole]
         starts = topology.part_start.tolist()
         if len(starts) > 2:
-            self._parts = [self._part(topology, *limits) for limits in zip(starts[:-1], starts[1:], strict=True)]
-        self._pending = []
+            self._parts = [
+                self._part(topology, *limits) for limits in enumerate(zip(starts[:-1], starts[1:], strict=True))
+            ]
+        threads = min(threads, len(self._parts))
+        self._threads = [ThreadPoolExecutor(1, "newton_sap") for _ in range(threads)] if threads > 1 else []
         self._ahead = False
 
     def single(self, kernel, count: int, inputs: list) -> None:
-        """Launch a kernel that no threads share."""
+        """Launch a kernel that parts do not share, after all that waits."""
         self.wait()
-        self._run(self._whole, wp.launch, kernel, count, inputs)
+        self.at_once(kernel, count, inputs)
+
+    def at_once(self, kernel, count: int, inputs: list) -> None:
+        """Launch a kernel that parts do not share, before all that waits."""
+        if count:
+            self._launcher(self._whole, wp.launch, kernel, count, inputs)()
 
     def items(self, kernel, count: int, inputs: list) -> None:
-        """Launch a kernel that loops over so many items; its last argument is how many threads share them.
+        """Launch a kernel that loops over so many items; its last argument is how many threads share them."""
+        self.wait()
+        self.items_at_once(kernel, count, inputs)
 
-        CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping.
-        """
-        threads = 1 if self.device.is_cpu else min(max(count, 1), 65536)
-        self.single(kernel, threads, [*inputs, threads])
+    def items_at_once(self, kernel, count: int, inputs: list) -> None:
+        """The same before all that waits."""
+        threads = self._sharers(count)
+        self.at_once(kernel, threads, [*inputs, threads])
+
+    def part_items(self, kernel, count: int, inputs: list) -> None:
+        """The same in each part; the kernel's first argument, the tree bundle, says which one."""
+        threads = self._sharers(count)
+        for part in self._parts:
+            self._enqueue(part, wp.launch, kernel, threads, [part.tree, *inputs, threads])
+        self._go()
+
+    def parts(self, kernel, inputs: list) -> None:
+        """Launch one block per part, with the same first argument."""
+        for part in self._parts:
+            self._enqueue(part, wp.launch_tiled, kernel, 1, [part.tree, *inputs])
+        self._go()
 
     def trees(self, kernel, inputs: list) -> None:
-        """Launch one thread per tree; the kernel's first argument, the tree bundle, says where to begin."""
-        for part in self._shares():
-            self._run(part, wp.launch, kernel, part.tree_count, [part.tree, *inputs])
+        """Launch one thread per tree, with the same first argument."""
+        for part in self._parts:
+            self._enqueue(part, wp.launch, kernel, part.tree_count, [part.tree, *inputs])
+        self._go()
 
     def groups(self, kernel, inputs: list) -> None:
         """Launch one block per group, with the same first argument."""
-        for part in self._shares():
-            self._run(part, wp.launch_tiled, kernel, part.group_count, [part.tree, *inputs])
+        for part in self._parts:
+            self._enqueue(part, wp.launch_tiled, kernel, part.group_count, [part.tree, *inputs])
+        self._go()
 
     def wait(self) -> None:
-        """Let all threads finish; raises what went wrong in them."""
-        pending, self._pending = self._pending, []
+        """Launch what waits; a graph is recorded, and replayed, by one thread. Raises what went wrong in others."""
+        if not self._threads or self.device.is_capturing:
+            for part in self._parts:
+                part.run()
+            return
+        count = len(self._threads)
+        pending = [
+            thread.submit(_run_all, self._parts[i * len(self._parts) // count : (i + 1) * len(self._parts) // count])
+            for i, thread in enumerate(self._threads)
+        ]
         for future in pending:
             future.exception()  # waits, and raises nothing
         for future in pending:
@@ -117,31 +157,37 @@ class Launches:
         self._ahead = False
         self.wait()
 
-    def _shares(self) -> list[Part]:
-        """Return what the threads share; a graph is captured, and replayed, by one."""
-        return [self._whole] if self.device.is_capturing else self._parts
+    def _sharers(self, count: int) -> int:
+        """CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping."""
+        return 1 if self.device.is_cpu else min(max(count, 1), 65536)
 
-    def _run(self, part: Part, launch: Callable, kernel, count: int, inputs: list) -> None:
-        if not count:
-            return
-        if self.device.is_capturing or not self.device.is_cpu:
-            launch(
-                kernel, dim=[count], inputs=inputs, block_dim=BLOCK_DIM, device=self.device, record_tape=False
-            )  # no adjoint: gradients/ has its own launches
-            return
-        command = part.recorded.prepare(launch, kernel, count, inputs)
-        if part.thread is None:
-            command.launch()
-            return
-        self._pending.append(part.thread.submit(command.launch))
-        if not self._ahead:
+    def _enqueue(self, part: Part, launch: Callable, kernel, count: int, inputs: list) -> None:
+        if count:
+            part.waiting.append(self._launcher(part, launch, kernel, count, inputs))
+
+    def _go(self) -> None:
+        """Wait for nothing where it would not help."""
+        if not self._ahead or len(self._parts) == 1:
             self.wait()
 
-    def _part(self, topology: Topology, start: int, end: int) -> Part:
-        """Return the groups from ``start`` up to ``end``, with a thread of their own."""
+    def _launcher(self, part: Part, launch: Callable, kernel, count: int, inputs: list) -> Callable[[], None]:
+        """Return what makes a launch; it has no adjoint, since ``gradients/`` has its own launches."""
+        if self.device.is_capturing or not self.device.is_cpu:
+            how = {"block_dim": BLOCK_DIM, "device": self.device, "record_tape": False}
+            return partial(launch, kernel, dim=[count], inputs=inputs, **how)
+        return part.recorded.prepare(launch, kernel, count, inputs).launch
+
+    def _part(self, topology: Topology, part: int, limits: tuple[int, int]) -> Part:
+        """Return the groups from one limit up to the other."""
+        start, end = limits
         first, last = topology.arrays["group_tree_start"][[start, end]].tolist()
         own = Tree()
         for name in Tree.vars:
             setattr(own, name, getattr(self._whole.tree, name))
-        own.first_group, own.first_tree = start, first
-        return Part(own, last - first, end - start, Recorded(self.device), ThreadPoolExecutor(1, "newton_sap"))
+        own.first_group, own.first_tree, own.part, own.part_groups = start, first, part, end - start
+        return Part(own, last - first, end - start, Recorded(self.device))
+
+
+def _run_all(parts: list[Part]) -> None:
+    for part in parts:
+        part.run()

@@ -13,9 +13,9 @@ import warp as wp
 from . import attributes
 from . import observables as observe
 from .boundary import bundles, output
-from .boundary.capacity import default_contact_capacity
+from .boundary.capacity import default_contact_capacity, share_slots
 from .boundary.contact_rows import ContactRows
-from .boundary.contacts import collect_contacts, fill_contacts
+from .boundary.contacts import collect_contacts, fill_contacts, list_by_part, number_slots
 from .boundary.convention import SapControl, SapState
 from .boundary.couplings import assembling_kernels, attach_model, build_couplings, following_trees, tied_groups
 from .boundary.damping_ratios import damping_ratios, resolve_damping_ratios, zero_coordinates
@@ -39,6 +39,7 @@ from .gradients.support import require_new_state
 from .inspection import Inspection, read_inspection
 from .inverse import InverseDynamics, inverse_dynamics
 from .launches import Launches, load_kernels
+from .linalg.lanes import BLOCK_DIM
 from .mechanics import energy_and_momentum
 from .memory import memory_by_buffer
 from .minimizer.newton import minimize_kernel
@@ -271,10 +272,12 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         arrivals = self.arrivals
         arrivals.head.zero_()
         arrivals.group_count.zero_()
+        if len(arrivals.part_head):
+            self.launches.at_once(list_by_part, 1, [self.tree, self.bodies, self.shapes, arrivals, frame.rows])
         tables = [self.bodies, self.shapes, self.motion, arrivals]
         source = [frame.rows, self.contact_options, frame.before, frame.dt]
-        self.launches.items(collect_contacts, len(arrivals.next), [self.tree, *tables, stats, *source])
-        wp.utils.array_scan(arrivals.group_count, arrivals.group_start, inclusive=False)
+        self.launches.part_items(collect_contacts, len(arrivals.next), [*tables, stats, *source])
+        self.launches.parts(number_slots, [arrivals])
         self.launches.groups(fill_contacts, [*tables, self.pool, stats, *source])
 
     def _assemble(self, frame: Frame) -> None:
@@ -480,7 +483,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._coupling_kernels = assembling_kernels(self.couplings)
         self.tree.group_tied = tied_groups(self.couplings)
         self.tree.tree_follows = following_trees(self.couplings, size, self.model, self.options.position_update)
-        self.launches = Launches(self.tree, size, device)
+        self.launches = Launches(self.tree, size, self.options.threads, device)
         self.frames = Frames()
         iterative = size.dof_count if size.needs_iterations else 0
         unknowns = {"*": size.dof_count, "count": size.group_count, "tree_start": size.tree_count}
@@ -533,13 +536,16 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     def _allocate_contacts(self, rows: int) -> None:
         """Make lists for ``rows`` contacts of Newton, and slots for those that act."""
         size, device = self.topology, self.device
-        self.arrivals = allocate(Arrivals, {"*": size.group_count, "next": rows, "phi0": rows}, device)
+        parts = len(size.part_start) - 1
+        lengths = {"next": rows, "phi0": rows, "part_head": parts if parts > 1 else 0, "lane_count": parts * BLOCK_DIM}
+        self.arrivals = allocate(Arrivals, {"*": size.group_count, **lengths}, device)
         witness = self.options.contact_point == "witness"
         stride = size.pair_stride if witness else size.contact_stride
         slots = self.options.max_contacts
         if slots is None:
             slots = default_contact_capacity(self.model, size, rows, stride, self.options.spin_friction)
-        self.pool = allocate_contacts(slots, size.group_count, stride, device, size.needs_iterations)
+        part_start = share_slots(slots, self.model, size)
+        self.pool = allocate_contacts(part_start, size.group_count, stride, device, size.needs_iterations)
         self.pools.contacts = self.pool
 
     def _read_model(self) -> None:

@@ -30,6 +30,8 @@ class Tree:
 
     first_tree: int  # where the threads of a launch begin to count
     first_group: int
+    part: int  # which part of the groups it covers
+    part_groups: int  # and how many those are
     tree_link_start: wp.array[wp.int32]  # (T + 1,)
     tree_dof_start: wp.array[wp.int32]  # (T + 1,)
     tree_block_start: wp.array[wp.int32]  # (T + 1,) first entry of the tree's dense block in A
@@ -39,6 +41,7 @@ class Tree:
     group_tree_start: wp.array[wp.int32]  # (G + 1,)
     group_dof_start: wp.array[wp.int32]  # (G + 1,)
     group_hessian_start: wp.array[wp.int64]  # (G,) -1 for a group too large for a Hessian
+    group_part: wp.array[wp.int32]  # (G,)
     group_tied: wp.array[wp.int32]  # (G,) 1 where couplings may hand one body's speed to another
     link_joint: wp.array[wp.int32]  # (L,) Newton joint; -1 for a root that no joint moves
     link_body: wp.array[wp.int32]  # (L,) Newton body
@@ -160,17 +163,20 @@ class Motion:
 class Arrivals:
     """Newton's contacts that may act in this step: one linked list per group. Length ``N`` is Newton's capacity."""
 
+    part_head: wp.array[wp.int32]  # (P,) row + 1 of the first that may concern a part; empty where there is one part
     head: wp.array[wp.int32]  # (G,) row + 1 of the latest, 0 where there is none
-    next: wp.array[wp.int32]  # (N,) row + 1 of the one before it
+    next: wp.array[wp.int32]  # (N,) row + 1 of the one before it, of a part's the one after it
     phi0: wp.array[wp.float32]  # (N,) signed distance [m]
     group_count: wp.array[wp.int32]  # (G,) slots they ask for
-    group_start: wp.array[wp.int32]  # (G,) those of the groups before
+    group_start: wp.array[wp.int32]  # (G,) those of the part's groups before
+    lane_count: wp.array[wp.int32]  # (P * BLOCK_DIM,) what each lane has added up of them
 
 
 @wp.struct
 class ContactPool:
     """Contacts that may act in this step, one slot each."""
 
+    part_start: wp.array[wp.int32]  # (P + 1,) slots of each part
     group_count: wp.array[wp.int32]  # (G,)
     group_start: wp.array[wp.int32]  # (G,) a group's slots are contiguous, sorted by shapes and point
     row: wp.array[wp.int32]  # (C,) row in Newton's Contacts
@@ -408,11 +414,13 @@ def allocate(struct_type, sizes: dict[str, int], device, requires_grad: bool = F
     return bundle
 
 
-def allocate_contacts(capacity: int, groups: int, stride: int, device, iterative: bool = False) -> ContactPool:
-    """Return a contact pool of ``capacity`` slots whose pairs have at most ``stride`` unknowns."""
+def allocate_contacts(part_start, groups: int, stride: int, device, iterative: bool = False) -> ContactPool:
+    """Return a contact pool with the slots of each part, whose pairs have at most ``stride`` unknowns."""
+    capacity = int(part_start[-1])
     sizes = {"*": capacity, "group_count": groups, "group_start": groups, "cg_gamma": capacity if iterative else 0}
     sizes |= {"unknown": capacity * stride, "J": capacity * stride}
-    return allocate(ContactPool, sizes, device, stride=stride)
+    starts = wp.array(part_start, dtype=wp.int32, device=device)
+    return allocate(ContactPool, sizes, device, stride=stride, part_start=starts)
 
 
 def slot_bytes(stride: int) -> int:

@@ -323,8 +323,9 @@ class Actuators:
         return [commanded.acting, commanded.out, self._tendons, orders]
 
     def launch(self, launches, commanded: Commanded, orders: Orders) -> None:
-        """Work out the commands of a step."""
-        launches.items(actuate, len(commanded.out.joint_f), self.inputs(commanded, orders))
+        """Work out the commands of a step; only those that push bodies wait for where these are."""
+        launch = launches.items if self._rows.pushes_bodies else launches.items_at_once
+        launch(actuate, len(commanded.out.joint_f), self.inputs(commanded, orders))
 
 
 def build_actuators(model) -> Actuators | None:

@@ -20,12 +20,18 @@ _NEIGHBOURS, _SIDES = 6, 2
 def default_contact_capacity(model, topology, rows: int, stride: int, spin_friction: bool) -> int:
     """Return how many slots to make for ``rows`` contacts of Newton, most of which never act at the same time."""
     per_contact = 2 if spin_friction else 1
-    likely = per_contact * likely_contacts(model, topology)
+    likely = per_contact * int(likely_contacts(model, topology).sum())
     return min(per_contact * rows, max(CONTACT_MEMORY // slot_bytes(stride), likely))
 
 
-def likely_contacts(model, topology) -> int:
-    """Return how many contacts [-] may act at the same time in all worlds, as far as the shapes tell."""
+def share_slots(slots: int, model, topology) -> np.ndarray:
+    """Return (P + 1,) where the slots of each part begin, in proportion to the contacts of its groups, and the end."""
+    likely = np.concatenate([[0], np.cumsum(np.maximum(likely_contacts(model, topology), 1))])
+    return slots * likely[topology.part_start] // max(likely[-1], 1)
+
+
+def likely_contacts(model, topology) -> np.ndarray:
+    """Return (G,) how many contacts [-] may act at the same time in each group, as far as the shapes tell."""
     arrays = topology.arrays
     body = model.shape_body.numpy()
     points = np.full(model.shape_count, 4)
@@ -36,4 +42,5 @@ def likely_contacts(model, topology) -> int:
     tree = arrays["link_tree"][link[link >= 0]]
     touching = np.bincount(tree, points[counts][link >= 0], topology.tree_count)
     alone = (np.diff(arrays["tree_link_start"]) == 1) & (touching > 0)
-    return int(np.where(alone, _NEIGHBOURS + _SIDES * touching, touching).sum())
+    by_tree = np.where(alone, _NEIGHBOURS + _SIDES * touching, touching).astype(np.int64)
+    return np.bincount(arrays["tree_group"], by_tree, topology.group_count).astype(np.int64)

@@ -1,12 +1,13 @@
 """Newton's contact rows, sorted into groups: which rows a group takes, and in what order.
 
-Rows arrive in any order. A group's slots are sorted by shapes and points, so nothing depends on that order. Where the
-pool is too small for all groups together, each gets the same share, and keeps its deepest contacts.
+Rows arrive in any order. A group's slots are sorted by shapes and points, so nothing depends on that order. Where a
+part has too few slots for all its groups together, each gets the same share, and keeps its deepest contacts.
 """
 
 import warp as wp
 
-from ..workspace import Arrivals, ContactPool, Shapes
+from ..multibody.kinematics import locked_dofs
+from ..workspace import Arrivals, Bodies, ContactPool, Shapes, Tree
 
 wp.set_module_options({"enable_backward": False})
 
@@ -47,6 +48,29 @@ def has_spin(shapes: Shapes, rows: ContactRows, row: int, phi0: wp.float32, spin
 
 
 @wp.func
+def group_of(tree: Tree, bodies: Bodies, body: int):
+    """The group whose unknowns move a body, -1 where none do."""
+    if body < 0 or tree.body_link[body] < 0:
+        return -1
+    link = tree.body_link[body]
+    t = tree.link_tree[link]
+    if tree.path_start[link + 1] - tree.path_start[link] <= locked_dofs(tree, bodies, t):
+        return -1
+    return tree.tree_group[t]
+
+
+@wp.func
+def part_of(tree: Tree, bodies: Bodies, shapes: Shapes, rows: ContactRows, row: int):
+    """The part that a row concerns; the first where it concerns none."""
+    a = rows.shape0[row]
+    b = rows.shape1[row]
+    if wp.min(a, b) < 0 or wp.max(a, b) >= shapes.body.shape[0]:
+        return 0
+    group = wp.max(group_of(tree, bodies, shapes.body[a]), group_of(tree, bodies, shapes.body[b]))
+    return tree.group_part[wp.max(group, 0)]
+
+
+@wp.func
 def enter(arrivals: Arrivals, row: int, group: int, phi0: wp.float32, slots: int):
     """Put a row at the head of its group's list."""
     arrivals.phi0[row] = phi0
@@ -55,16 +79,19 @@ def enter(arrivals: Arrivals, row: int, group: int, phi0: wp.float32, slots: int
 
 
 @wp.func
-def share_of(arrivals: Arrivals, capacity: int, group: int):
-    """(start, count) of a group's slots: all it asks for, or an equal share where not all groups find room."""
-    groups = arrivals.group_count.shape[0]
+def share_of(tree: Tree, arrivals: Arrivals, pool: ContactPool, group: int):
+    """(start, count) of a group's slots: all it asks for, or an equal share where not all groups of its part find room."""
+    first = pool.part_start[tree.part]
+    capacity = pool.part_start[tree.part + 1] - first
     count = arrivals.group_count[group]
-    if arrivals.group_start[groups - 1] + arrivals.group_count[groups - 1] <= capacity:
-        return wp.vec2i(arrivals.group_start[group], count)
-    share = capacity / groups
-    left = capacity - groups * share
-    start = group * share + wp.min(group, left)
-    if group < left:
+    last = tree.first_group + tree.part_groups - 1
+    if arrivals.group_start[last] + arrivals.group_count[last] <= capacity:
+        return wp.vec2i(first + arrivals.group_start[group], count)
+    share = capacity / tree.part_groups
+    left = capacity - tree.part_groups * share
+    before = group - tree.first_group
+    start = first + before * share + wp.min(before, left)
+    if before < left:
         share += 1
     return wp.vec2i(start, wp.min(count, share))
 

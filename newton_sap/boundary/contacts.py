@@ -8,7 +8,7 @@ from ..multibody.free_motion import drive_reach, point_velocity
 from ..multibody.spatial import angular, motion, to_quatd, to_vec3d, velocity_at
 from ..packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
-from .contact_rows import ContactRows, enter, has_spin, list_rows, share_of
+from .contact_rows import ContactRows, enter, has_spin, list_rows, part_of, share_of
 
 wp.set_module_options({"enable_backward": False})
 
@@ -398,6 +398,19 @@ def collect_one(
 
 
 @wp.kernel
+def list_by_part(tree: Tree, bodies: Bodies, shapes: Shapes, arrivals: Arrivals, rows: ContactRows):
+    """Link Newton's rows into one list per part, in ascending order; one thread."""
+    for part in range(arrivals.part_head.shape[0]):
+        arrivals.part_head[part] = 0
+    count = wp.min(rows.count[0], rows.shape0.shape[0])
+    for back in range(count):
+        row = count - 1 - back
+        part = part_of(tree, bodies, shapes, rows, row)
+        arrivals.next[row] = arrivals.part_head[part]
+        arrivals.part_head[part] = row + 1
+
+
+@wp.kernel
 def collect_contacts(
     tree: Tree,
     bodies: Bodies,
@@ -411,12 +424,41 @@ def collect_contacts(
     dt: wp.float64,
     threads: int,
 ):
-    """List the contacts of every group that may act in this step."""
+    """List the contacts of every group that may act in this step; of a part, those that were listed for it."""
     count = wp.min(rows.count[0], rows.shape0.shape[0])
-    if wp.tid() == 0:
+    if wp.tid() == 0 and tree.part == 0:
         count_up(stats.lost_rows, rows.count[0] - count)
-    for i in range(wp.tid(), count, threads):
-        collect_one(tree, bodies, shapes, m, arrivals, stats, rows, options, state, i, dt)
+    if arrivals.part_head.shape[0] == 0:
+        for i in range(wp.tid(), count, threads):
+            collect_one(tree, bodies, shapes, m, arrivals, stats, rows, options, state, i, dt)
+    else:
+        row = arrivals.part_head[tree.part] - 1
+        while row >= 0:
+            row_after = arrivals.next[row] - 1  # before the row goes to its group's list
+            collect_one(tree, bodies, shapes, m, arrivals, stats, rows, options, state, row, dt)
+            row = row_after
+
+
+@wp.kernel
+def number_slots(tree: Tree, arrivals: Arrivals):
+    """Add up what the groups of a part ask for; one block."""
+    _, lane = wp.tid()
+    lanes = wp.block_dim()
+    each = (tree.part_groups + lanes - 1) / lanes
+    end = tree.first_group + tree.part_groups
+    first = wp.min(tree.first_group + lane * each, end)
+    end = wp.min(first + each, end)
+    asked = int(0)
+    for g in range(first, end):
+        asked += arrivals.group_count[g]
+    arrivals.lane_count[tree.part * lanes + lane] = asked
+    sync()
+    start = int(0)
+    for before in range(lane):
+        start += arrivals.lane_count[tree.part * lanes + before]
+    for g in range(first, end):
+        arrivals.group_start[g] = start
+        start += arrivals.group_count[g]
 
 
 @wp.func
@@ -504,7 +546,7 @@ def fill_contacts(
     block, lane = wp.tid()
     g = tree.first_group + block
     capacity = pool.row.shape[0]
-    share = share_of(arrivals, capacity, g)
+    share = share_of(tree, arrivals, pool, g)
     pack_tree(tree)
     pack_motion(m)
     pack_contacts(pool)

@@ -20,6 +20,9 @@ DRIVING = [
 MOST = np.iinfo(np.int32).max
 """The largest index that kernels count to."""
 
+PART_DOFS = 4096
+"""How many dofs go through all stages of a step together on a CPU: what they need still lies in its caches then."""
+
 FREELY = -1
 """In place of a joint: a root that no joint moves, whose coordinates are ``body_q`` and ``body_qd``."""
 
@@ -36,7 +39,7 @@ class Topology:
     """Kinematic bodies that are taken for prescribed once and for all: nothing would move them, or they would touch every
     world."""
     part_start: np.ndarray
-    """(P + 1,) first group of each CPU thread's share."""
+    """(P + 1,) first group of each part, whose stages follow each other."""
     group_world: np.ndarray
     """(G,) Newton world of each group; -1 for global entities, or where all worlds form one group."""
     tree_count: int
@@ -46,9 +49,9 @@ class Topology:
     block_size: int
     """Entries of all mass-matrix blocks together."""
     factor_size: int
-    """Entries that hold their factors; trees of one CPU thread share the place of the largest."""
+    """Entries that hold their factors; on a CPU, trees of one part share the place of the largest."""
     hessian_size: int
-    """Entries that hold the dense Hessians; groups too large for one have none, those of one CPU thread share a place."""
+    """Entries that hold the dense Hessians; groups too large for one have none, on a CPU those of one part share a place."""
     contact_stride: int
     """Most dofs that move a pair's relative velocity at one point."""
     pair_stride: int
@@ -67,11 +70,12 @@ class Topology:
         for name, values in self.arrays.items():
             dtype = wp.int64 if name == "group_hessian_start" else wp.int32
             setattr(bundle, name, wp.array(values, dtype=dtype, device=device))
+        bundle.part_groups = self.group_count
         return bundle
 
 
 def build_topology(model, threads: int = 1) -> Topology:
-    """Return the structure of a model, shared by so many CPU threads, or fewer if there are fewer groups.
+    """Return the structure of a model, for so many CPU threads.
 
     Raises:
         NotImplementedError: A joint that is not simulated (cable, disabled tree joint), by name.
@@ -288,7 +292,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
     group_count = len(group_world)
     tree_of_group = np.searchsorted(groups, np.arange(group_count + 1))
     group_dof_start = tree_dof_start[tree_of_group]
-    part_start = share_groups(np.diff(group_dof_start), threads)
+    part_start = share_groups(np.diff(group_dof_start), _parts(int(group_dof_start[-1]), threads, model.device))
     scratch, scratch_sizes = _scratch(np.diff(group_dof_start), sizes, groups, part_start, model.device)
     body_link = np.full(model.body_count, -1, dtype=np.int32)
     for link, (_, body, _) in enumerate(links):
@@ -302,6 +306,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         "tree_group": np.array(groups),
         "group_tree_start": tree_of_group,
         "group_dof_start": group_dof_start,
+        "group_part": np.repeat(np.arange(len(part_start) - 1), np.diff(part_start)),
         "link_joint": np.array([inbound[body] for _, body, _ in links]),
         "link_body": np.array([body for _, body, _ in links]),
         "link_parent": np.array(link_parent),
@@ -363,11 +368,16 @@ def _last_dofs(link_parent: list[int], link_dof_start: np.ndarray) -> np.ndarray
     return np.repeat(last, np.diff(link_dof_start))
 
 
-def share_groups(dofs: np.ndarray, threads: int) -> np.ndarray:
-    """Return where each thread's share of the groups begins, and the end: about as many dofs for each."""
+def share_groups(dofs: np.ndarray, parts: int) -> np.ndarray:
+    """Return where each part of the groups begins, and the end: about as many dofs for each, and no part without a group."""
     done = np.concatenate([[0], np.cumsum(dofs)])
-    cuts = np.searchsorted(done, done[-1] * np.arange(1, threads) / threads)
+    cuts = np.searchsorted(done, done[-1] * np.arange(1, parts) / parts)
     return np.unique([0, *cuts, len(dofs)])
+
+
+def _parts(dofs: int, threads: int, device) -> int:
+    """Return how many parts to make, as many for each CPU thread; a GPU works on all groups at once."""
+    return threads * max(1, round(dofs / (threads * PART_DOFS))) if device.is_cpu else 1
 
 
 def _scratch(group_dofs, tree_dofs, groups, part_start, device) -> tuple[dict, dict]:
