@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import ClassVar
@@ -13,7 +12,7 @@ import warp as wp
 from . import attributes
 from . import observables as observe
 from .boundary import bundles, output
-from .boundary.capacity import default_contact_capacity, share_slots
+from .boundary.capacity import default_contact_capacity, newton_capacity, share_slots
 from .boundary.contact_rows import ContactRows
 from .boundary.contacts import collect_contacts, fill_contacts, list_by_part, number_slots
 from .boundary.convention import SapControl, SapState
@@ -39,7 +38,6 @@ from .gradients.support import require_new_state
 from .inspection import Inspection, read_inspection
 from .inverse import InverseDynamics, inverse_dynamics
 from .launches import Launches, load_kernels
-from .linalg.lanes import BLOCK_DIM
 from .mechanics import energy_and_momentum
 from .memory import memory_by_buffer
 from .minimizer.newton import minimize_kernel
@@ -50,13 +48,13 @@ from .multibody.kinematics import kinematics
 from .problem import assemble_problem
 from .workspace import (
     ROWS_PER_DOF,
-    Arrivals,
     Motion,
     Pools,
     Problem,
     RowPool,
     Stats,
     allocate,
+    allocate_arrivals,
     allocate_contacts,
 )
 
@@ -240,6 +238,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._adopt_initial_velocities(frame)
         self.motion.group_speed.zero_()
         self.launches.trees(kinematics, [self.joints, self.bodies, self.motion, frame.orders, frame.before])
+        if self.topology.groups_meet:
+            self.launches.wait()
 
     def _command_actuators(self, frame: Frame) -> None:
         """Forces and drives with MuJoCo's actuators in them."""
@@ -264,7 +264,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._fill_pool(frame, self.stats)
 
     def _fill_pool(self, frame: Frame, stats: Stats) -> None:
-        """Let contacts into the pool, counting in ``stats`` what finds no room."""
+        """The same, counting in ``stats`` what finds no room."""
         self.frames.last = frame
         self.pool.group_count.zero_()
         if frame.rows is None:
@@ -272,13 +272,13 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         arrivals = self.arrivals
         arrivals.head.zero_()
         arrivals.group_count.zero_()
-        if len(arrivals.part_head):
-            self.launches.at_once(list_by_part, 1, [self.tree, self.bodies, self.shapes, arrivals, frame.rows])
+        rows = [self.tree, self.shapes, arrivals, frame.rows]
+        self.launches.at_once(list_by_part, min(len(arrivals.part_head), 1), rows)
         tables = [self.bodies, self.shapes, self.motion, arrivals]
-        source = [frame.rows, self.contact_options, frame.before, frame.dt]
-        self.launches.part_items(collect_contacts, len(arrivals.next), [*tables, stats, *source])
+        given = [stats, frame.rows, self.contact_options, frame.before, frame.dt]
+        self.launches.part_items(collect_contacts, len(arrivals.next), [*tables, *given])
         self.launches.parts(number_slots, [arrivals])
-        self.launches.groups(fill_contacts, [*tables, self.pool, stats, *source])
+        self.launches.groups(fill_contacts, [*tables, self.pool, *given])
 
     def _assemble(self, frame: Frame) -> None:
         """Rows, unknowns, contact Jacobians and regularisation of every group."""
@@ -506,20 +506,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._known_proxies = {}
         self._last_report = None
         self._outgrown = []
-        self._allocate_contacts(self._newton_capacity())
-
-    def _newton_capacity(self) -> int:
-        """How many contacts Newton may report, before any ``Contacts`` has been seen."""
-        if self.model.shape_count == 0:
-            return 0
-        contacts = self.model.rigid_contact_max
-        if self.contacts is not None:
-            contacts = self.contacts.rigid_contact_max
-        if contacts is None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the caller's own pipeline says how large it is
-                contacts = newton.CollisionPipeline(self.model, publish_capacity=False).rigid_contact_max
-        return max(int(contacts), self.options.max_contacts or 0)
+        self._allocate_contacts(max(newton_capacity(self.model, self.contacts), self.options.max_contacts or 0))
 
     def _reserve_contacts(self, rows: int) -> None:
         """Make room for a larger ``Contacts``."""
@@ -536,16 +523,13 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     def _allocate_contacts(self, rows: int) -> None:
         """Make lists for ``rows`` contacts of Newton, and slots for those that act."""
         size, device = self.topology, self.device
-        parts = len(size.part_start) - 1
-        lengths = {"next": rows, "phi0": rows, "part_head": parts if parts > 1 else 0, "lane_count": parts * BLOCK_DIM}
-        self.arrivals = allocate(Arrivals, {"*": size.group_count, **lengths}, device)
-        witness = self.options.contact_point == "witness"
-        stride = size.pair_stride if witness else size.contact_stride
+        self.arrivals = allocate_arrivals(rows, size.group_count, len(size.part_start) - 1, device)
+        stride = size.pair_stride if self.options.contact_point == "witness" else size.contact_stride
         slots = self.options.max_contacts
         if slots is None:
             slots = default_contact_capacity(self.model, size, rows, stride, self.options.spin_friction)
-        part_start = share_slots(slots, self.model, size)
-        self.pool = allocate_contacts(part_start, size.group_count, stride, device, size.needs_iterations)
+        shares = share_slots(slots, self.model, size)
+        self.pool = allocate_contacts(shares, size.group_count, stride, device, size.needs_iterations)
         self.pools.contacts = self.pool
 
     def _read_model(self) -> None:
@@ -566,7 +550,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._minimize_kernel = minimize_kernel(
             contact_law(self.options.contact_model, self.options.spin_friction), self.hessian.dtype
         )
-        stages = [self.actuators.kernel] if self.actuators is not None else []
+        stages = [] if self.actuators is None else [self.actuators.kernel]
         stages += [adopt_body_velocity] if len(self._adopting_joints) else []
         stages += [kinematics, free_motion, collect_contacts, assemble_problem]
         stages += [*self._coupling_kernels, self._minimize_kernel, integrate, output.publish_bodies]

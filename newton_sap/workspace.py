@@ -13,6 +13,7 @@ import warp as wp
 
 from .constraints.hunt_crossley import NormalLaw
 from .constraints.response import ContactLine
+from .linalg.lanes import BLOCK_DIM
 
 ROWS_PER_DOF = 5
 """Scalar rows one dof can carry: two position limits, drive, dry friction, velocity limit."""
@@ -41,7 +42,6 @@ class Tree:
     group_tree_start: wp.array[wp.int32]  # (G + 1,)
     group_dof_start: wp.array[wp.int32]  # (G + 1,)
     group_hessian_start: wp.array[wp.int64]  # (G,) -1 for a group too large for a Hessian
-    group_part: wp.array[wp.int32]  # (G,)
     group_tied: wp.array[wp.int32]  # (G,) 1 where couplings may hand one body's speed to another
     link_joint: wp.array[wp.int32]  # (L,) Newton joint; -1 for a root that no joint moves
     link_body: wp.array[wp.int32]  # (L,) Newton body
@@ -55,6 +55,7 @@ class Tree:
     dof_public: wp.array[wp.int32]  # (D,) index in Newton's joint_qd; -1 for a root that no joint moves
     dof_coord: wp.array[wp.int32]  # (D,) index in Newton's joint_q, -1 where the coordinate is a quaternion
     body_link: wp.array[wp.int32]  # (bodies,) -1 for a body that does not move by itself
+    body_part: wp.array[wp.int32]  # (bodies,) -1 for those, and for bodies of the global world
 
 
 @wp.struct
@@ -412,6 +413,12 @@ def allocate(struct_type, sizes: dict[str, int], device, requires_grad: bool = F
             grad = requires_grad and dtype not in (wp.int32, wp.int64)
             setattr(bundle, name, wp.zeros(shape, dtype=dtype, device=device, requires_grad=grad))
     return bundle
+
+
+def allocate_arrivals(rows: int, groups: int, parts: int, device) -> Arrivals:
+    """Return lists for ``rows`` contacts of Newton."""
+    sizes = {"*": groups, "next": rows, "phi0": rows, "lane_count": parts * BLOCK_DIM}
+    return allocate(Arrivals, {**sizes, "part_head": parts if parts > 1 else 0}, device)
 
 
 def allocate_contacts(part_start, groups: int, stride: int, device, iterative: bool = False) -> ContactPool:

@@ -472,7 +472,7 @@ def test_nothing_is_computed_unless_requested(monkeypatch):
     def noted(launch):
         return lambda launches, kernel, *args: (launched.append(kernel), launch(launches, kernel, *args))
 
-    for name in ("single", "trees", "groups"):
+    for name in ("at_once", "trees", "groups"):
         monkeypatch.setattr(Launches, name, noted(getattr(Launches, name)))
     kernels = {
         Kind.JOINT_CONTACT_F: forces.observe_joint_contact_forces,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import newton
 import numpy as np
 
@@ -15,6 +17,18 @@ _POINTS = {newton.GeoType.SPHERE: 1, newton.GeoType.ELLIPSOID: 1, newton.GeoType
 
 _NEIGHBOURS, _SIDES = 6, 2
 """A body of its own may lie in a pile: contacts of its neighbours, and how many of its sides touch."""
+
+
+def newton_capacity(model, contacts: newton.Contacts | None) -> int:
+    """Return how many contacts Newton may report, in ``contacts`` or, before any have been seen, at all."""
+    if model.shape_count == 0:
+        return 0
+    rows = model.rigid_contact_max if contacts is None else contacts.rigid_contact_max
+    if rows is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the caller's own pipeline says how large it is
+            rows = newton.CollisionPipeline(model, publish_capacity=False).rigid_contact_max
+    return int(rows)
 
 
 def default_contact_capacity(model, topology, rows: int, stride: int, spin_friction: bool) -> int:

@@ -6,8 +6,7 @@ part has too few slots for all its groups together, each gets the same share, an
 
 import warp as wp
 
-from ..multibody.kinematics import locked_dofs
-from ..workspace import Arrivals, Bodies, ContactPool, Shapes, Tree
+from ..workspace import Arrivals, ContactPool, Shapes, Tree
 
 wp.set_module_options({"enable_backward": False})
 
@@ -48,26 +47,21 @@ def has_spin(shapes: Shapes, rows: ContactRows, row: int, phi0: wp.float32, spin
 
 
 @wp.func
-def group_of(tree: Tree, bodies: Bodies, body: int):
-    """The group whose unknowns move a body, -1 where none do."""
-    if body < 0 or tree.body_link[body] < 0:
+def body_part(tree: Tree, body: int):
+    """The part of a body, -1 for one that no part has for itself."""
+    if body < 0:
         return -1
-    link = tree.body_link[body]
-    t = tree.link_tree[link]
-    if tree.path_start[link + 1] - tree.path_start[link] <= locked_dofs(tree, bodies, t):
-        return -1
-    return tree.tree_group[t]
+    return tree.body_part[body]
 
 
 @wp.func
-def part_of(tree: Tree, bodies: Bodies, shapes: Shapes, rows: ContactRows, row: int):
+def part_of(tree: Tree, shapes: Shapes, rows: ContactRows, row: int):
     """The part that a row concerns; the first where it concerns none."""
     a = rows.shape0[row]
     b = rows.shape1[row]
     if wp.min(a, b) < 0 or wp.max(a, b) >= shapes.body.shape[0]:
         return 0
-    group = wp.max(group_of(tree, bodies, shapes.body[a]), group_of(tree, bodies, shapes.body[b]))
-    return tree.group_part[wp.max(group, 0)]
+    return wp.max(wp.max(body_part(tree, shapes.body[a]), body_part(tree, shapes.body[b])), 0)
 
 
 @wp.func

@@ -398,14 +398,14 @@ def collect_one(
 
 
 @wp.kernel
-def list_by_part(tree: Tree, bodies: Bodies, shapes: Shapes, arrivals: Arrivals, rows: ContactRows):
+def list_by_part(tree: Tree, shapes: Shapes, arrivals: Arrivals, rows: ContactRows):
     """Link Newton's rows into one list per part, in ascending order; one thread."""
     for part in range(arrivals.part_head.shape[0]):
         arrivals.part_head[part] = 0
     count = wp.min(rows.count[0], rows.shape0.shape[0])
     for back in range(count):
         row = count - 1 - back
-        part = part_of(tree, bodies, shapes, rows, row)
+        part = part_of(tree, shapes, rows, row)
         arrivals.next[row] = arrivals.part_head[part]
         arrivals.part_head[part] = row + 1
 
@@ -442,7 +442,7 @@ def collect_contacts(
 @wp.kernel
 def number_slots(tree: Tree, arrivals: Arrivals):
     """Add up what the groups of a part ask for; one block."""
-    _, lane = wp.tid()
+    block, lane = wp.tid()
     lanes = wp.block_dim()
     each = (tree.part_groups + lanes - 1) / lanes
     end = tree.first_group + tree.part_groups

@@ -64,6 +64,11 @@ class Topology:
         """Whether some group is too large for a factored Hessian."""
         return bool((np.diff(self.arrays["group_dof_start"]) > DIRECT_DOFS).any())
 
+    @property
+    def groups_meet(self) -> bool:
+        """Whether groups of worlds touch kinematic bodies of another one, the global world's."""
+        return self.group_count > 1 and -1 in self.group_world
+
     def to_device(self, device) -> Tree:
         """Return the structure as a bundle of device arrays."""
         bundle = allocate(Tree, {"*": 0}, device)
@@ -306,7 +311,6 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         "tree_group": np.array(groups),
         "group_tree_start": tree_of_group,
         "group_dof_start": group_dof_start,
-        "group_part": np.repeat(np.arange(len(part_start) - 1), np.diff(part_start)),
         "link_joint": np.array([inbound[body] for _, body, _ in links]),
         "link_body": np.array([body for _, body, _ in links]),
         "link_parent": np.array(link_parent),
@@ -319,6 +323,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         "dof_public": np.array([public for public, _ in dofs]),
         "dof_coord": np.array([coord for _, coord in dofs]),
         "body_link": body_link,
+        "body_part": _body_parts(model, body_link, np.array([groups[tree] for tree, _, _ in links]), part_start),
         **scratch,
     }
     contact_stride, pair_stride = _strides(trees, groups, tree_link_start, link_parent, [len(p) for p in paths])
@@ -378,6 +383,15 @@ def share_groups(dofs: np.ndarray, parts: int) -> np.ndarray:
 def _parts(dofs: int, threads: int, device) -> int:
     """Return how many parts to make, as many for each CPU thread; a GPU works on all groups at once."""
     return threads * max(1, round(dofs / (threads * PART_DOFS))) if device.is_cpu else 1
+
+
+def _body_parts(model, body_link, link_group, part_start) -> np.ndarray:
+    """Return (bodies,) the part of each body of a world; those of the global one are in none, for if worlds are apart, no
+    unknown moves what they may touch."""
+    part = np.full(len(body_link), -1)
+    local = (body_link >= 0) & (model.body_world.numpy() >= 0)
+    part[local] = np.searchsorted(part_start, link_group[body_link[local]], side="right") - 1
+    return part
 
 
 def _scratch(group_dofs, tree_dofs, groups, part_start, device) -> tuple[dict, dict]:

@@ -146,12 +146,12 @@ def place_link(
 
 
 @wp.func
-def locked_dofs(tree: Tree, bodies: Bodies, t: int):
+def lock_root(tree: Tree, bodies: Bodies, m: Motion, t: int):
     """A kinematic root keeps the velocity the user gave it: its dofs are not unknowns."""
     root = tree.tree_link_start[t]
-    if (bodies.flags[tree.link_body[root]] & KINEMATIC) == 0:
-        return 0
-    return tree.link_dof_start[root + 1] - tree.link_dof_start[root]
+    m.locked[t] = 0
+    if (bodies.flags[tree.link_body[root]] & KINEMATIC) != 0:
+        m.locked[t] = tree.link_dof_start[root + 1] - tree.link_dof_start[root]
 
 
 @wp.kernel
@@ -165,7 +165,7 @@ def kinematics(
 ):
     """X, V = sum_k S_k v_k, c = sum_k (dS_k/dt) v_k and inertia per link, root to leaves; also refreshes ``body_q``."""
     t = tree.first_tree + wp.tid()
-    m.locked[t] = locked_dofs(tree, bodies, t)
+    lock_root(tree, bodies, m, t)
     for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
         frame = place_link(tree, joints, bodies, m, orders, state, link, 1)
         body = tree.link_body[link]

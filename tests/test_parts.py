@@ -1,0 +1,166 @@
+"""Parts of a batch go through all stages of a step one after the other, and no bit tells how many parts there are."""
+
+import newton
+import numpy as np
+import pytest
+import test_faults
+import warp as wp
+from test_determinism import WORLDS, Rollout, assert_same_bits, sample
+from test_global_world import IDENTITY
+
+from newton_sap import SolverSAP
+from newton_sap.boundary import topology
+from newton_sap.boundary.capacity import likely_contacts, share_slots
+from newton_sap.boundary.topology import build_topology
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """A part for every few dofs; called with how many."""
+    return lambda dofs: monkeypatch.setattr(topology, "PART_DOFS", dofs)
+
+
+def parts_of(solver):
+    """How many parts a solver works on."""
+    return len(solver.topology.part_start) - 1
+
+
+@pytest.mark.parametrize("threads", (1, 2))
+@pytest.mark.parametrize("options", sample(0, 4), ids=str)
+def test_parts_keep_the_bits(options, threads, small_parts):
+    """Unlike worlds, eagerly by one or two threads, and from a graph."""
+    names = tuple(WORLDS)
+    whole = Rollout(names, **options).run()
+    assert parts_of(whole.solver) == 1
+    small_parts(8)
+    several = Rollout(names, threads=threads, **options).run()
+    assert parts_of(several.solver) >= 3
+    assert_same_bits(several.everything(), whole.everything())
+    if "spin_friction" not in options:
+        assert_same_bits(Rollout(names, threads=threads, **options).replay().everything(), whole.everything())
+
+
+def test_contacts_in_any_order(small_parts):
+    """Rows of several parts that are mixed up are told apart."""
+    names = ("heap", "balls and arm", "quadruped")
+    plain = Rollout(names).run()
+    small_parts(8)
+    shuffled = Rollout(names).run(shuffle=3)
+    assert parts_of(shuffled.solver) >= 2
+    assert_same_bits(shuffled.everything(), plain.everything())
+
+
+def global_table_and_paddle(worlds=5):
+    """Boxes of several worlds on a table of all, swept by a kinematic bar of all that comes after them."""
+    builder = newton.ModelBuilder()
+    for i in range(worlds):
+        builder.begin_world()
+        at = wp.transform((0.0, 0.3 * i, 0.6), IDENTITY)
+        builder.add_shape_box(builder.add_body(xform=at), hx=0.1, hy=0.1, hz=0.1)
+        builder.end_world()
+    table = builder.add_link(xform=wp.transform((0.0, 0.5, 0.25), IDENTITY))
+    builder.add_shape_box(table, hx=1.0, hy=2.0, hz=0.25)
+    at = wp.transform((0.0, 0.5, 0.25), IDENTITY)
+    builder.add_articulation([builder.add_joint_fixed(-1, table, parent_xform=at)])
+    bar = builder.add_body(xform=wp.transform((-0.3, 0.5, 0.6), IDENTITY), is_kinematic=True)
+    builder.add_shape_box(bar, hx=0.05, hy=2.0, hz=0.05)
+    return builder.finalize()
+
+
+def swept():
+    """State and solver after the bar has pushed the boxes."""
+    model = global_table_and_paddle()
+    solver, state, pipeline = SolverSAP(model), model.state(), newton.CollisionPipeline(model)
+    contacts = pipeline.contacts()
+    q, qd = state.joint_q.numpy(), state.joint_qd.numpy()
+    qd[-6] = 0.5
+    for _ in range(200):
+        state.joint_q.assign(np.concatenate([state.joint_q.numpy()[:-7], q[-7:]]))
+        state.joint_qd.assign(np.concatenate([state.joint_qd.numpy()[:-6], qd[-6:]]))
+        q[-7] += 0.005 * qd[-6]
+        pipeline.collide(state, contacts)
+        solver.step(state, state, None, contacts, 0.005)
+    return solver, state
+
+
+def test_bodies_of_the_global_world_touch_all_parts(small_parts):
+    """What no unknown moves is in no part alone: a table and a kinematic bar meet the boxes of every one."""
+    _, truth = swept()
+    assert (truth.body_q.numpy()[:5, 0] > 0.25).all()
+    small_parts(6)
+    solver, state = swept()
+    assert parts_of(solver) == 6  # the table and the bar make a group, too
+    for name in ("body_q", "body_qd"):
+        assert_same_bits([getattr(state, name).numpy()], [getattr(truth, name).numpy()])
+
+
+@pytest.mark.parametrize("capacity", [0, 1, 3, 5])
+def test_too_few_slots_are_shared(capacity, small_parts):
+    """Equal worlds in parts of their own get the shares that they get together, give or take one slot."""
+    small_parts(1)
+    worlds = test_faults.Worlds(max_contacts=capacity).run(2)
+    assert parts_of(worlds.solver) == test_faults.WORLDS
+    report = worlds.solver.report()
+    assert report.contact_capacity == capacity == report.contacts.sum()
+    assert report.contacts.max() - report.contacts.min() <= 1
+    assert report.contacts_dropped.sum() == 2 * (2 * test_faults.WORLDS - capacity)
+
+
+def test_lost_rows_are_counted_once(small_parts):
+    """Rows beyond Newton's capacity, and rows that name no shape, count once for all parts."""
+    small_parts(1)
+
+    def spoil(worlds):
+        contacts = worlds.contacts
+        shapes = contacts.rigid_contact_shape0.numpy()
+        shapes[0] = worlds.model.shape_count
+        contacts.rigid_contact_shape0.assign(shapes)
+        contacts.rigid_contact_count.fill_(contacts.rigid_contact_max + 7)
+
+    worlds = test_faults.Worlds().run(1, spoil)
+    whole = worlds.solver.report().contact_rows_lost
+    assert parts_of(worlds.solver) > 1 and whole == lost_by_one_part(spoil) > 7
+
+
+def lost_by_one_part(spoil):
+    """The same counted without parts."""
+    before, topology.PART_DOFS = topology.PART_DOFS, 10**6
+    try:
+        return test_faults.Worlds().run(1, spoil).solver.report().contact_rows_lost
+    finally:
+        topology.PART_DOFS = before
+
+
+def test_slots_follow_the_shapes(small_parts):
+    """A part with more that may touch has more slots; each has what its groups are likely to need."""
+    small_parts(6)
+    model = Rollout(tuple(WORLDS)).model
+    found = build_topology(model)
+    likely = np.add.reduceat(likely_contacts(model, found), found.part_start[:-1])
+    start = share_slots(int(likely.sum()), model, found)
+    assert start[0] == 0 and start[-1] == likely.sum() and len(start) == len(found.part_start)
+    assert likely.max() > 3 * likely.min()
+    np.testing.assert_allclose(np.diff(start), likely, atol=len(likely))
+
+
+def test_commands_that_push_bodies_wait_for_poses(small_parts, monkeypatch):
+    """Kernels of the whole model that read what a part writes come after all parts, others before; a failure leaves nothing
+    behind that would run later."""
+    small_parts(8)
+    rollout = Rollout(tuple(WORLDS))
+    launches, order = rollout.solver.launches, []
+
+    def launcher(part, launch, kernel, count, inputs):
+        return lambda: order.append((kernel, part))
+
+    monkeypatch.setattr(launches, "_launcher", launcher)
+    with launches:
+        launches.trees("first", [])
+        launches.at_once("independent", 1, [])
+        launches.groups("second", [])
+        launches.single("dependent", 1, [])
+        launches.trees("third", [])
+    names = [kernel for kernel, _ in order]
+    parts = parts_of(rollout.solver)
+    assert names == ["independent", *["first", "second"] * parts, "dependent", *["third"] * parts]
+    assert all(not part.waiting for part in launches._parts)
