@@ -23,6 +23,7 @@ from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_bo
 from .boundary.mujoco_options import warn_of_options
 from .boundary.topology import actuator_table, build_topology
 from .boundary.validation import (
+    require_no_capture,
     require_positive_mass_matrix,
     require_same_structure,
     validate_model,
@@ -412,6 +413,11 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         observe.load_kernels(self, filter(out.is_requested, observe.SUPPORTED))
         return out
 
+    def __reduce__(self):
+        raise TypeError(
+            "a SolverSAP owns arrays and kernels of a device and cannot be copied or pickled; build another one on the model"
+        )
+
     # What the user may ask --------------------------------------------------------------------------------------
 
     def report(self, state: newton.State | SapState | None = None) -> SolverReport:
@@ -419,13 +425,18 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
         Args:
             state: A state whose energy and momentum per world the report gives as well; it is left as it is.
+
+        Raises:
+            RuntimeError: A graph is being captured.
         """
+        require_no_capture(self.device, "report()")
         mechanics = None if state is None else energy_and_momentum(self, state)
         memory = sum(memory_by_buffer(self, self.model, self._contacts_seen).values())
         return read_report(self.stats, self.topology.group_world, self.pool.row.shape[0], memory, mechanics)
 
     def inspect(self) -> Inspection:
-        """Velocities and mass matrix of the last step in float64, for debugging; synchronises with the device."""
+        """Velocities and mass matrix of the last step in float64, for debugging; reads the device, so not inside a capture."""
+        require_no_capture(self.device, "inspect()")
         return read_inspection(self.topology, self.motion, self.model.joint_dof_count)
 
     def inverse_dynamics(self, state_in, state_out, control, contacts, dt: float) -> InverseDynamics:
@@ -441,6 +452,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             contacts: As given to :meth:`step`, found at ``state_in``; None takes what ``solver.contacts`` holds.
             dt: Step length [s].
         """
+        require_no_capture(self.device, "inverse_dynamics()")
         return inverse_dynamics(self, state_in, state_out, control, contacts, dt)
 
     def state(self) -> SapState:

@@ -1,6 +1,8 @@
 """What the solver refuses: the exception, the thing it names, and the remedy it offers."""
 
+import copy
 import math
+import pickle
 import subprocess
 import sys
 import warnings
@@ -320,6 +322,24 @@ def test_a_solver_is_not_built_in_a_capture():
     SolverSAP(model)  # compiled outside
     with wp.ScopedCapture(), pytest.raises(RuntimeError, match="build the solver before the capture"):
         SolverSAP(model)
+
+
+@pytest.mark.parametrize("ask", ["report", "inspect", "inverse_dynamics"])
+def test_what_reads_the_device_is_refused_in_a_capture(ask):
+    """It would tell of the last step that ran, not of the one being recorded."""
+    bench = Bench()
+    state = bench.model.state()
+    arguments = (state, state, None, None, 0.01) if ask == "inverse_dynamics" else ()
+    getattr(bench.solver, ask)(*arguments)  # compiled outside
+    with wp.ScopedCapture(), pytest.raises(RuntimeError, match=rf"{ask}\(\) reads the device.*after the capture"):
+        getattr(bench.solver, ask)(*arguments)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_solver_is_not_copied(duplicate):
+    """A copy would share or miss arrays of the device; the remedy is named."""
+    with pytest.raises(TypeError, match="SolverSAP.*cannot be copied or pickled; build another one on the model"):
+        duplicate(Bench().solver)
 
 
 def test_states_with_gradients_of_a_model_without():

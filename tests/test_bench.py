@@ -95,6 +95,14 @@ def test_rows_hold_time_and_accuracy(tmp_path):
         assert words in " ".join(text.split()) and words in markdown
 
 
+def test_batches_may_be_timed_over_the_same_steps(tmp_path):
+    """``--steps`` times all batch sizes on the same way to rest, however long that takes."""
+    file = tmp_path / "bench.json"
+    code, text = invoke("sphere", "--worlds", "1,3", "--captured", "--steps", "30", "--json", str(file))
+    assert code == 0, text
+    assert [row["steps"] for row in json.loads(file.read_text(encoding="utf-8"))["rows"]] == [30, 30]
+
+
 def test_scene_that_falls_through_the_ground_fails(monkeypatch):
     """A scene whose sphere collides with nothing is marked FAILED and ends with exit code 1."""
 

@@ -56,6 +56,14 @@ def validate_model(model) -> None:
     _require_kinematic_roots(model)
 
 
+def require_no_capture(device, what: str) -> None:
+    """Refuse what reads the device while a graph records launches instead of running them: it would see old values."""
+    if device.is_capturing:
+        raise RuntimeError(
+            f"{what} reads the device, which a graph that is being captured cannot; call it after the capture"
+        )
+
+
 def validate_threads(threads: int, device) -> None:
     """Refuse CPU threads for a model on a GPU."""
     if threads > 1 and not device.is_cpu:

@@ -20,6 +20,7 @@ def bench(
     option: Annotated[Optional[list[str]], typer.Option(help="Keyword of the solver, as name=value.")] = None,  # noqa: UP045
     repeats: Annotated[int, typer.Option(min=1, help="Measurements of each row.")] = 5,
     seconds: Annotated[float, typer.Option(min=0.001, help="Shortest measurement, in seconds.")] = 0.5,
+    steps: Annotated[Optional[int], typer.Option(min=1, help="Steps of every measurement, not --seconds.")] = None,  # noqa: UP045
     profile: Annotated[bool, typer.Option("--profile", help="Show where a step's time goes.")] = False,
     accuracy: Annotated[bool, typer.Option(help="Compare a short run with SAP at a 16 times smaller step.")] = True,
     json_file: Annotated[Optional[Path], typer.Option("--json", help="Write everything as JSON.")] = None,  # noqa: UP045
@@ -49,6 +50,7 @@ def bench(
             options=option or [],
             repeats=repeats,
             seconds=seconds,
+            steps=steps,
             profile=profile,
             accuracy=accuracy,
             json_file=json_file,
