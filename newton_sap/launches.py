@@ -136,19 +136,14 @@ class Launches:
 
     def wait(self) -> None:
         """Launch what waits; a graph is recorded, and replayed, by one thread. Raises what went wrong in others."""
-        if not self._threads or self.device.is_capturing:
+        try:
+            if not self._threads or self.device.is_capturing:
+                _run_all(self._parts)
+            else:
+                self._run_by_threads()
+        finally:
             for part in self._parts:
-                part.run()
-            return
-        count = len(self._threads)
-        pending = [
-            thread.submit(_run_all, self._parts[i * len(self._parts) // count : (i + 1) * len(self._parts) // count])
-            for i, thread in enumerate(self._threads)
-        ]
-        for future in pending:
-            future.exception()  # waits, and raises nothing
-        for future in pending:
-            future.result()
+                part.waiting = []  # what comes after a failure is not for the next step
 
     def __enter__(self):
         self._ahead = True
@@ -156,6 +151,17 @@ class Launches:
     def __exit__(self, *_):
         self._ahead = False
         self.wait()
+
+    def _run_by_threads(self) -> None:
+        parts, threads = len(self._parts), len(self._threads)
+        pending = [
+            thread.submit(_run_all, self._parts[i * parts // threads : (i + 1) * parts // threads])
+            for i, thread in enumerate(self._threads)
+        ]
+        for future in pending:
+            future.exception()  # waits, and raises nothing
+        for future in pending:
+            future.result()
 
     def _sharers(self, count: int) -> int:
         """CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping."""

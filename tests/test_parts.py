@@ -143,24 +143,58 @@ def test_slots_follow_the_shapes(small_parts):
     np.testing.assert_allclose(np.diff(start), likely, atol=len(likely))
 
 
-def test_commands_that_push_bodies_wait_for_poses(small_parts, monkeypatch):
-    """Kernels of the whole model that read what a part writes come after all parts, others before; a failure leaves nothing
-    behind that would run later."""
-    small_parts(8)
-    rollout = Rollout(tuple(WORLDS))
-    launches, order = rollout.solver.launches, []
+def noted(launches, order, monkeypatch, breaks=lambda kernel, part: False):
+    """Let launches only note what they would launch, or break."""
 
     def launcher(part, launch, kernel, count, inputs):
-        return lambda: order.append((kernel, part))
+        def run():
+            if breaks(kernel, part):
+                raise RuntimeError(f"{kernel} does not run")
+            order.append(kernel)
+
+        return run
 
     monkeypatch.setattr(launches, "_launcher", launcher)
+
+
+def test_what_all_parts_need_comes_between(small_parts, monkeypatch):
+    """A kernel of the whole model runs after all parts, one that depends on none before; else each part goes through."""
+    small_parts(8)
+    solver, order = Rollout(tuple(WORLDS)).solver, []
+    launches, parts = solver.launches, parts_of(solver)
+    noted(launches, order, monkeypatch)
     with launches:
         launches.trees("first", [])
         launches.at_once("independent", 1, [])
         launches.groups("second", [])
         launches.single("dependent", 1, [])
         launches.trees("third", [])
-    names = [kernel for kernel, _ in order]
-    parts = parts_of(rollout.solver)
-    assert names == ["independent", *["first", "second"] * parts, "dependent", *["third"] * parts]
-    assert all(not part.waiting for part in launches._parts)
+    assert order == ["independent", *["first", "second"] * parts, "dependent", *["third"] * parts]
+
+
+@pytest.mark.parametrize("threads", (1, 2))
+def test_a_failure_leaves_nothing_for_the_next_step(threads, small_parts, monkeypatch):
+    """What waits behind a launch that fails is dropped, in other parts, too."""
+    small_parts(8)
+    launches, order = Rollout(tuple(WORLDS), threads=threads).solver.launches, []
+    noted(launches, order, monkeypatch, lambda kernel, part: kernel == "first" and part is launches._parts[0])
+    with pytest.raises(RuntimeError, match="first does not run"), launches:
+        launches.trees("first", [])
+        launches.trees("second", [])
+    order.clear()
+    launches.trees("third", [])
+    assert set(order) == {"third"}
+
+
+def test_a_model_without_groups(small_parts):
+    """Static shapes alone, and contacts for them: nothing moves, nothing is written out of bounds."""
+    builder = newton.ModelBuilder()
+    builder.add_ground_plane()
+    builder.add_shape_box(-1, hx=0.1, hy=0.1, hz=0.1)
+    model = builder.finalize()
+    assert topology.share_groups(np.zeros(0, dtype=int), 3).tolist() == [0, 0]
+    solver, state = SolverSAP(model, max_contacts=5), model.state()
+    contacts = newton.Contacts(10, 0, device=model.device)
+    solver.step(state, state, None, contacts, 0.01)
+    assert solver.report().contact_capacity == 5 and solver.report().healthy
+    assert parts_of(solver) == 1 and len(solver.arrivals.lane_count) > 0

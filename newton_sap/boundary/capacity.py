@@ -41,7 +41,9 @@ def default_contact_capacity(model, topology, rows: int, stride: int, spin_frict
 def share_slots(slots: int, model, topology) -> np.ndarray:
     """Return (P + 1,) where the slots of each part begin, in proportion to the contacts of its groups, and the end."""
     likely = np.concatenate([[0], np.cumsum(np.maximum(likely_contacts(model, topology), 1))])
-    return slots * likely[topology.part_start] // max(likely[-1], 1)
+    start = slots * likely[topology.part_start] // max(likely[-1], 1)
+    start[-1] = slots
+    return start
 
 
 def likely_contacts(model, topology) -> np.ndarray:

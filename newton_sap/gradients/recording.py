@@ -29,8 +29,8 @@ _PLACED = ("position", "rotation", "com", "velocity", "v0", "locked")
 """What bodies are placed in."""
 _BALANCED = ("bias", "column", "mass", "moment", "inertia", "group_speed", "v")
 """And what their balance reads beside."""
-_NOT_STORED = ("vc", "line", "cg_gamma", "slip_direction", "slowness", "gamma", "G", "unknown", "J", "body_a")
-"""What slots hold only during a minimisation."""
+_NOT_STORED = ("vc", "line", "cg_gamma", "slip_direction", "slowness", "gamma", "G", "unknown", "J", "body_a", "part_start")
+"""What slots hold only during a minimisation, and where parts have them."""
 NEVER = 3
 """More rounds than any tree follows its change of velocity."""
 
