@@ -29,8 +29,8 @@ _PLACED = ("position", "rotation", "com", "velocity", "v0", "locked")
 """What bodies are placed in."""
 _BALANCED = ("bias", "column", "mass", "moment", "inertia", "group_speed", "v")
 """And what their balance reads beside."""
-_NOT_STORED = ("vc", "line", "cg_gamma", "slip_direction", "slowness", "gamma", "G", "unknown", "J", "body_a", "part_start")
-"""What slots hold only during a minimisation, and where parts have them."""
+_NOT_STORED = ("vc", "line", "cg_gamma", "slip_direction", "slowness", "gamma", "G", "unknown", "J", "body_a")
+"""What slots hold only during a minimisation."""
 NEVER = 3
 """More rounds than any tree follows its change of velocity."""
 
@@ -176,7 +176,7 @@ class Recorder:
         """Contacts of the step's own: which rows act, and room for what is taken from them anew."""
         pool = solver.pool
         kept = {name: wp.clone(getattr(pool, name)) for name in ("row", "support", "group_start", "group_count")}
-        lengths = dict.fromkeys(ContactPool.vars.keys() - {*kept, *_NOT_STORED, "stride"}, len(pool.row))
+        lengths = dict.fromkeys(ContactPool.vars.keys() - {*kept, *_NOT_STORED, "stride", "part_start"}, len(pool.row))
         return self._own(ContactPool, self._no_contacts, lengths, **kept)
 
     def _couplings(self, solver) -> CouplingTable:
