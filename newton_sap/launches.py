@@ -62,12 +62,6 @@ class Part:
     waiting: list[Callable[[], None]] = field(default_factory=list)
     """Launches that are still to be made, in order."""
 
-    def run(self) -> None:
-        """Launch what waits."""
-        waiting, self.waiting = self.waiting, []
-        for launch in waiting:
-            launch()
-
 
 class Launches:
     """Launches what a step consists of. Inside ``with launches:`` parts wait for what all of them need, or for the end."""
@@ -80,11 +74,9 @@ class Launches:
         groups = topology.group_count if topology.dof_count else 0  # without dofs there is nothing to solve
         self._whole = Part(tree, topology.tree_count, groups, Recorded(device))
         self._parts = [self._whole]
-        starts = topology.part_start.tolist()
-        if len(starts) > 2:
-            self._parts = [
-                self._part(topology, *limits) for limits in enumerate(zip(starts[:-1], starts[1:], strict=True))
-            ]
+        parts = len(topology.part_start) - 1
+        if parts > 1:
+            self._parts = [self._part(topology, part) for part in range(parts)]
         threads = min(threads, len(self._parts))
         self._threads = [ThreadPoolExecutor(1, "newton_sap") for _ in range(threads)] if threads > 1 else []
         self._ahead = False
@@ -112,27 +104,19 @@ class Launches:
     def part_items(self, kernel, count: int, inputs: list) -> None:
         """The same in each part; the kernel's first argument, the tree bundle, says which one."""
         threads = self._sharers(count)
-        for part in self._parts:
-            self._enqueue(part, wp.launch, kernel, threads, [part.tree, *inputs, threads])
-        self._go()
+        self._share(wp.launch, kernel, lambda part: threads, [*inputs, threads])
 
     def parts(self, kernel, inputs: list) -> None:
         """Launch one block per part, with the same first argument."""
-        for part in self._parts:
-            self._enqueue(part, wp.launch_tiled, kernel, 1, [part.tree, *inputs])
-        self._go()
+        self._share(wp.launch_tiled, kernel, lambda part: 1, inputs)
 
     def trees(self, kernel, inputs: list) -> None:
         """Launch one thread per tree, with the same first argument."""
-        for part in self._parts:
-            self._enqueue(part, wp.launch, kernel, part.tree_count, [part.tree, *inputs])
-        self._go()
+        self._share(wp.launch, kernel, operator.attrgetter("tree_count"), inputs)
 
     def groups(self, kernel, inputs: list) -> None:
         """Launch one block per group, with the same first argument."""
-        for part in self._parts:
-            self._enqueue(part, wp.launch_tiled, kernel, part.group_count, [part.tree, *inputs])
-        self._go()
+        self._share(wp.launch_tiled, kernel, operator.attrgetter("group_count"), inputs)
 
     def wait(self) -> None:
         """Launch what waits; a graph is recorded, and replayed, by one thread. Raises what went wrong in others."""
@@ -143,7 +127,7 @@ class Launches:
                 self._run_by_threads()
         finally:
             for part in self._parts:
-                part.waiting = []  # what comes after a failure is not for the next step
+                part.waiting.clear()  # also what comes after a failure: it is not for the next step
 
     def __enter__(self):
         self._ahead = True
@@ -167,12 +151,12 @@ class Launches:
         """CPU kernels run on one thread; a grid would only repeat the loop's bookkeeping."""
         return 1 if self.device.is_cpu else min(max(count, 1), 65536)
 
-    def _enqueue(self, part: Part, launch: Callable, kernel, count: int, inputs: list) -> None:
-        if count:
-            part.waiting.append(self._launcher(part, launch, kernel, count, inputs))
-
-    def _go(self) -> None:
-        """Wait for nothing where it would not help."""
+    def _share(self, launch: Callable, kernel, count_of: Callable[[Part], int], inputs: list) -> None:
+        """Let a kernel wait for its turn in each part; with one part there is nothing to wait for."""
+        for part in self._parts:
+            count = count_of(part)
+            if count:
+                part.waiting.append(self._launcher(part, launch, kernel, count, [part.tree, *inputs]))
         if not self._ahead or len(self._parts) == 1:
             self.wait()
 
@@ -183,9 +167,9 @@ class Launches:
             return partial(launch, kernel, dim=[count], inputs=inputs, **how)
         return part.recorded.prepare(launch, kernel, count, inputs).launch
 
-    def _part(self, topology: Topology, part: int, limits: tuple[int, int]) -> Part:
-        """Return the groups from one limit up to the other."""
-        start, end = limits
+    def _part(self, topology: Topology, part: int) -> Part:
+        """Return a part of the groups."""
+        start, end = topology.part_start[part : part + 2].tolist()
         first, last = topology.arrays["group_tree_start"][[start, end]].tolist()
         own = Tree()
         for name in Tree.vars:
@@ -196,4 +180,5 @@ class Launches:
 
 def _run_all(parts: list[Part]) -> None:
     for part in parts:
-        part.run()
+        for launch in part.waiting:
+            launch()

@@ -12,7 +12,7 @@ import warp as wp
 from . import attributes
 from . import observables as observe
 from .boundary import bundles, output
-from .boundary.capacity import default_contact_capacity, newton_capacity, share_slots
+from .boundary.capacity import default_contact_capacity, likely_contacts, newton_capacity, share_slots
 from .boundary.contact_rows import ContactRows
 from .boundary.contacts import collect_contacts, fill_contacts, list_by_part, number_slots
 from .boundary.convention import SapControl, SapState
@@ -537,10 +537,10 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         size, device = self.topology, self.device
         self.arrivals = allocate_arrivals(rows, size.group_count, len(size.part_start) - 1, device)
         stride = size.pair_stride if self.options.contact_point == "witness" else size.contact_stride
-        slots = self.options.max_contacts
+        slots, likely = self.options.max_contacts, likely_contacts(self.model, size)
         if slots is None:
-            slots = default_contact_capacity(self.model, size, rows, stride, self.options.spin_friction)
-        shares = share_slots(slots, self.model, size)
+            slots = default_contact_capacity(likely, rows, stride, self.options.spin_friction)
+        shares = share_slots(slots, likely, size.part_start)
         self.pool = allocate_contacts(shares, size.group_count, stride, device, size.needs_iterations)
         self.pools.contacts = self.pool
 

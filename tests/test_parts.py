@@ -108,7 +108,6 @@ def test_too_few_slots_are_shared(capacity, small_parts):
 
 def test_lost_rows_are_counted_once(small_parts):
     """Rows beyond Newton's capacity, and rows that name no shape, count once for all parts."""
-    small_parts(1)
 
     def spoil(worlds):
         contacts = worlds.contacts
@@ -117,18 +116,11 @@ def test_lost_rows_are_counted_once(small_parts):
         contacts.rigid_contact_shape0.assign(shapes)
         contacts.rigid_contact_count.fill_(contacts.rigid_contact_max + 7)
 
-    worlds = test_faults.Worlds().run(1, spoil)
-    whole = worlds.solver.report().contact_rows_lost
-    assert parts_of(worlds.solver) > 1 and whole == lost_by_one_part(spoil) > 7
-
-
-def lost_by_one_part(spoil):
-    """The same counted without parts."""
-    before, topology.PART_DOFS = topology.PART_DOFS, 10**6
-    try:
-        return test_faults.Worlds().run(1, spoil).solver.report().contact_rows_lost
-    finally:
-        topology.PART_DOFS = before
+    whole = test_faults.Worlds().run(1, spoil).solver
+    small_parts(1)
+    parts = test_faults.Worlds().run(1, spoil).solver
+    assert parts_of(parts) > parts_of(whole) == 1
+    assert parts.report().contact_rows_lost == whole.report().contact_rows_lost > 7
 
 
 def test_slots_follow_the_shapes(small_parts):
@@ -137,7 +129,7 @@ def test_slots_follow_the_shapes(small_parts):
     model = Rollout(tuple(WORLDS)).model
     found = build_topology(model)
     likely = np.add.reduceat(likely_contacts(model, found), found.part_start[:-1])
-    start = share_slots(int(likely.sum()), model, found)
+    start = share_slots(int(likely.sum()), likely_contacts(model, found), found.part_start)
     assert start[0] == 0 and start[-1] == likely.sum() and len(start) == len(found.part_start)
     assert likely.max() > 3 * likely.min()
     np.testing.assert_allclose(np.diff(start), likely, atol=len(likely))

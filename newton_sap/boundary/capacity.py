@@ -31,17 +31,16 @@ def newton_capacity(model, contacts: newton.Contacts | None) -> int:
     return int(rows)
 
 
-def default_contact_capacity(model, topology, rows: int, stride: int, spin_friction: bool) -> int:
-    """Return how many slots to make for ``rows`` contacts of Newton, most of which never act at the same time."""
+def default_contact_capacity(likely: np.ndarray, rows: int, stride: int, spin_friction: bool) -> int:
+    """Return how many slots to make for ``rows`` contacts of Newton, of which so many are likely to act in each group."""
     per_contact = 2 if spin_friction else 1
-    likely = per_contact * int(likely_contacts(model, topology).sum())
-    return min(per_contact * rows, max(CONTACT_MEMORY // slot_bytes(stride), likely))
+    return min(per_contact * rows, max(CONTACT_MEMORY // slot_bytes(stride), per_contact * int(likely.sum())))
 
 
-def share_slots(slots: int, model, topology) -> np.ndarray:
+def share_slots(slots: int, likely: np.ndarray, part_start: np.ndarray) -> np.ndarray:
     """Return (P + 1,) where the slots of each part begin, in proportion to the contacts of its groups, and the end."""
-    likely = np.concatenate([[0], np.cumsum(np.maximum(likely_contacts(model, topology), 1))])
-    start = slots * likely[topology.part_start] // max(likely[-1], 1)
+    before = np.concatenate([[0], np.cumsum(np.maximum(likely, 1))])
+    start = slots * before[part_start] // max(before[-1], 1)
     start[-1] = slots
     return start
 

@@ -67,7 +67,7 @@ class Topology:
     @property
     def groups_meet(self) -> bool:
         """Whether groups of worlds touch kinematic bodies of another one, the global world's."""
-        return self.group_count > 1 and -1 in self.group_world
+        return self.group_count > 1 and self.group_world[-1] == -1  # that one comes last
 
     def to_device(self, device) -> Tree:
         """Return the structure as a bundle of device arrays."""
@@ -298,7 +298,8 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
     tree_of_group = np.searchsorted(groups, np.arange(group_count + 1))
     group_dof_start = tree_dof_start[tree_of_group]
     part_start = share_groups(np.diff(group_dof_start), _parts(int(group_dof_start[-1]), threads, model.device))
-    scratch, scratch_sizes = _scratch(np.diff(group_dof_start), sizes, groups, part_start, model.device)
+    group_part = np.repeat(np.arange(len(part_start) - 1), np.diff(part_start))
+    scratch, scratch_sizes = _scratch(np.diff(group_dof_start), sizes, groups, group_part, model.device)
     body_link = np.full(model.body_count, -1, dtype=np.int32)
     for link, (_, body, _) in enumerate(links):
         body_link[body] = link
@@ -323,7 +324,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         "dof_public": np.array([public for public, _ in dofs]),
         "dof_coord": np.array([coord for _, coord in dofs]),
         "body_link": body_link,
-        "body_part": _body_parts(model, body_link, np.array([groups[tree] for tree, _, _ in links]), part_start),
+        "body_part": _body_parts(model, body_link, [group_part[groups[tree]] for tree, _, _ in links]),
         **scratch,
     }
     contact_stride, pair_stride = _strides(trees, groups, tree_link_start, link_parent, [len(p) for p in paths])
@@ -386,19 +387,19 @@ def _parts(dofs: int, threads: int, device) -> int:
     return threads * max(1, round(dofs / (threads * PART_DOFS))) if device.is_cpu else 1
 
 
-def _body_parts(model, body_link, link_group, part_start) -> np.ndarray:
+def _body_parts(model, body_link, link_part) -> np.ndarray:
     """Return (bodies,) the part of each body of a world; those of the global one are in none, for if worlds are apart, no
     unknown moves what they may touch."""
     part = np.full(len(body_link), -1)
     local = (body_link >= 0) & (model.body_world.numpy() >= 0)
-    part[local] = np.searchsorted(part_start, link_group[body_link[local]], side="right") - 1
+    part[local] = np.array(link_part, dtype=int)[body_link[local]]
     return part
 
 
-def _scratch(group_dofs, tree_dofs, groups, part_start, device) -> tuple[dict, dict]:
+def _scratch(group_dofs, tree_dofs, groups, group_part, device) -> tuple[dict, dict]:
     """Return where Hessians and factors lie, and how many entries hold them."""
     direct = group_dofs <= DIRECT_DOFS
-    part = np.repeat(np.arange(len(part_start) - 1), np.diff(part_start)) if device.is_cpu else None
+    part = group_part if device.is_cpu else None
     hessian_start, hessian_size = _place(np.where(direct, group_dofs**2, 0), part)
     # A large group's preconditioner takes the place of its trees' factors, all of which it needs at once.
     alone = part is None or not direct.all()
