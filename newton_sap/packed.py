@@ -6,7 +6,7 @@ but inside a bundle the compiler cannot know: every access loads a stride and te
 
 import warp as wp
 
-from .workspace import ContactPool, Motion, Pools, Problem, Tree
+from .workspace import ContactPool, LargeGroups, Motion, Pools, Problem, Tree
 
 wp.set_module_options({"enable_backward": False})
 
@@ -39,3 +39,4 @@ pack_motion = packing("pack_motion", Motion)
 pack_contacts = packing("pack_contacts", ContactPool)
 pack_pools = packing("pack_pools", Pools)
 pack_problem = packing("pack_problem", Problem)
+pack_large_groups = packing("pack_large_groups", LargeGroups)

@@ -12,7 +12,7 @@ import warp as wp
 from . import attributes
 from . import observables as observe
 from .boundary import bundles, output
-from .boundary.capacity import default_contact_capacity, likely_contacts, newton_capacity, share_slots
+from .boundary.capacity import contact_storage, large_group_storage, newton_capacity
 from .boundary.contact_rows import ContactRows
 from .boundary.contacts import collect_contacts, fill_contacts, list_by_part, number_slots
 from .boundary.convention import SapControl, SapState
@@ -49,14 +49,13 @@ from .multibody.kinematics import kinematics
 from .problem import assemble_problem
 from .workspace import (
     ROWS_PER_DOF,
+    LargeGroups,
     Motion,
     Pools,
     Problem,
     RowPool,
     Stats,
     allocate,
-    allocate_arrivals,
-    allocate_contacts,
 )
 
 _Base = newton.solvers.SolverBase
@@ -295,7 +294,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _solve(self, stats: Stats, settings: Settings) -> None:
         """Minimise the assembled problem, counting in ``stats``."""
-        inputs = [self.couplings, self.motion, self.pools, self.problem, stats, settings, self.hessian]
+        inputs = [self.couplings, self.motion, self.pools, self.problem, stats, settings, self.hessian, self.large]
         self.launches.groups(self._minimize_kernel, inputs)
 
     def _integrate(self, frame: Frame) -> None:
@@ -495,11 +494,10 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._coupling_kernels = assembling_kernels(self.couplings)
         self.tree.group_tied = tied_groups(self.couplings)
         self.tree.tree_follows = following_trees(self.couplings, size, self.model, self.options.position_update)
+        self.large = LargeGroups()
         self.launches = Launches(self.tree, size, self.options.threads, device)
         self.frames = Frames()
-        iterative = size.dof_count if size.needs_iterations else 0
         unknowns = {"*": size.dof_count, "count": size.group_count, "tree_start": size.tree_count}
-        unknowns |= dict.fromkeys(("cg_r", "cg_z", "cg_p", "cg_q"), iterative)
         self.problem = allocate(Problem, unknowns, device)
         self.stats = allocate(Stats, {"*": size.group_count, "lost_rows": 1, "overflows": 1}, device)
         scalar = wp.float64 if self.options.precision == "float64" else wp.float32
@@ -529,20 +527,16 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
                 f"the contacts have room for {rows}, the solver for {self.arrivals.next.shape[0]}, and arrays cannot grow "
                 f"while a graph is captured; pass max_contacts={rows} to SolverSAP, or step once before capturing"
             )
-        self._outgrown.append((self.arrivals, self.pool))  # graphs recorded with them may be replayed
+        self._outgrown.append((self.arrivals, self.pool, self.large))  # graphs recorded with them may be replayed
         self._allocate_contacts(rows)
 
     def _allocate_contacts(self, rows: int) -> None:
         """Make lists for ``rows`` contacts of Newton, and slots for those that act."""
         size, device = self.topology, self.device
-        self.arrivals = allocate_arrivals(rows, size.group_count, len(size.part_start) - 1, device)
-        stride = size.pair_stride if self.options.contact_point == "witness" else size.contact_stride
-        slots, likely = self.options.max_contacts, likely_contacts(self.model, size)
-        if slots is None:
-            slots = default_contact_capacity(likely, rows, stride, self.options.spin_friction)
-        shares = share_slots(slots, likely, size.part_start)
-        self.pool = allocate_contacts(shares, size.group_count, stride, device, size.needs_iterations)
+        self.arrivals, self.pool = contact_storage(self.model, size, self.options, rows)
         self.pools.contacts = self.pool
+        if size.needs_iterations:
+            self.large = large_group_storage(size, self.problem, self.motion, self.pools, device)
 
     def _read_model(self) -> None:
         """Point the bundles at the model's current arrays."""
@@ -560,7 +554,9 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.joint_options = bundles.joint_options(self.options)
         self._settings = bundles.minimizer_settings(self.options)
         self._minimize_kernel = minimize_kernel(
-            contact_law(self.options.contact_model, self.options.spin_friction), self.hessian.dtype
+            contact_law(self.options.contact_model, self.options.spin_friction),
+            self.hessian.dtype,
+            self.topology.needs_iterations,
         )
         stages = [] if self.actuators is None else [self.actuators.kernel]
         stages += [adopt_body_velocity] if len(self._adopting_joints) else []

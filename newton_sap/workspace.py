@@ -13,6 +13,7 @@ import warp as wp
 
 from .constraints.hunt_crossley import NormalLaw
 from .constraints.response import ContactLine
+from .linalg.blocks import BlockMatrix
 from .linalg.lanes import BLOCK_DIM
 
 ROWS_PER_DOF = 5
@@ -205,7 +206,6 @@ class ContactPool:
     slip_scale: wp.array[wp.float64]  # (C,) slip below which friction is regularised [m/s], of a spin slot [rad/s]
     vc: wp.array[wp.vec3d]  # (C,) velocity of B relative to A [m/s]
     line: wp.array[ContactLine]  # (C,) that velocity along the search direction
-    cg_gamma: wp.array[wp.vec3d]  # (C,) conjugate gradients: G J p; empty where no group needs them
     slip_direction: wp.array[wp.vec3d]  # (C,) along friction, at most 1 long, an unknown of its own (slip_direction.py)
     slowness: wp.array[wp.float64]  # (C,) one over the softened slip speed at vc [s/m], zero unless the contact slides
     gamma: wp.array[wp.vec3d]  # (C,) impulse on B [N s]
@@ -373,10 +373,20 @@ class Problem:
     impulse: wp.array[wp.float64]  # (D,) J' gamma
     dv: wp.array[wp.float64]  # (D,) search direction
     dp: wp.array[wp.float64]  # (D,) A dv
-    cg_r: wp.array[wp.float64]  # (D,) conjugate gradients: residual; empty where no group needs them
-    cg_z: wp.array[wp.float64]  # (D,) preconditioned residual
-    cg_p: wp.array[wp.float64]  # (D,) direction
-    cg_q: wp.array[wp.float64]  # (D,) H times direction
+
+
+@wp.struct
+class LargeGroups:
+    """What groups without a factored Hessian need; empty where there are none. Letters as in ``conjugate_gradient.py``."""
+
+    H: BlockMatrix  # one node per tree
+    r: wp.array[wp.float64]  # (D,) residual, (D + L)^-1 (-grad - H dv)
+    z: wp.array[wp.float64]  # (D,) D r
+    p: wp.array[wp.float64]  # (D,) direction
+    t: wp.array[wp.float64]  # (D,) direction of dv, (D + L)^-T p
+    q: wp.array[wp.float64]  # (D,) (D + L)^-1 H t
+    Dq: wp.array[wp.float64]  # (D,) D q
+    w: wp.array[wp.float64]  # (D,) right-hand side at work
 
 
 @wp.struct
@@ -421,13 +431,26 @@ def allocate_arrivals(rows: int, groups: int, parts: int, device) -> Arrivals:
     return allocate(Arrivals, {**sizes, "part_head": parts if parts > 1 else 0}, device)
 
 
-def allocate_contacts(part_start, groups: int, stride: int, device, iterative: bool = False) -> ContactPool:
+def allocate_contacts(part_start, groups: int, stride: int, device) -> ContactPool:
     """Return a contact pool with the slots of each part, whose pairs have at most ``stride`` unknowns."""
     capacity = int(part_start[-1])
-    sizes = {"*": capacity, "group_count": groups, "group_start": groups, "cg_gamma": capacity if iterative else 0}
+    sizes = {"*": capacity, "group_count": groups, "group_start": groups}
     sizes |= {"unknown": capacity * stride, "J": capacity * stride}
     starts = wp.array(part_start, dtype=wp.int32, device=device)
     return allocate(ContactPool, sizes, device, stride=stride, part_start=starts)
+
+
+def allocate_large_groups(problem: Problem, motion: Motion, pools: Pools, start, entries: int, device) -> LargeGroups:
+    """Return room for ``entries`` of blocks of pairs of trees; those of a group begin at ``start``."""
+    dofs = len(problem.v)
+    items = len(pools.contacts.row) + len(pools.couplers.law)
+    large = allocate(LargeGroups, {"*": dofs}, device)
+    sizes = {"*": dofs, "own": len(motion.A), "pair": entries}
+    sizes |= dict.fromkeys(("later", "entry", "item", "item_pair"), items)
+    shared = {"node": problem.block, "node_end": problem.block_end, "row": problem.A_row, "inverse": motion.factor}
+    starts = wp.array(start, dtype=wp.int64, device=device)
+    large.H = allocate(BlockMatrix, sizes, device, start=starts, **shared)
+    return large
 
 
 def slot_bytes(stride: int) -> int:

@@ -95,7 +95,7 @@ def test_matrices_lie_one_behind_the_other_or_share_one_place():
     """Each dense matrix has a place of its own, or all of a part that of the largest."""
     entries = np.array([9, 0, 4])
     for part, start, size in ((None, [0, 9, 9], 13), ([0, 0, 0], [0, 0, 0], 9), ([0, 1, 1], [0, 9, 9], 13)):
-        placed, total = topology._place(entries, None if part is None else np.array(part))
+        placed, total = topology.place_blocks(entries, None if part is None else np.array(part))
         np.testing.assert_array_equal(placed, start)
         assert total == size
 

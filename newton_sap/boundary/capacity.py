@@ -1,4 +1,7 @@
-"""How many contact slots a model gets unless its user says: all that Newton may report, or what its shapes are likely to need."""
+"""How many contact slots a model gets unless its user says: all that Newton may report, or what its shapes are likely to need.
+
+And how many pairs of trees may touch with them, where a group is too large for a factored Hessian.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,16 @@ import warnings
 import newton
 import numpy as np
 
-from ..workspace import slot_bytes
+from ..workspace import (
+    Arrivals,
+    ContactPool,
+    LargeGroups,
+    allocate_arrivals,
+    allocate_contacts,
+    allocate_large_groups,
+    slot_bytes,
+)
+from .topology import place_blocks
 
 CONTACT_MEMORY = 3 * 2**20
 """Contacts that fit in here [bytes] all have a slot, as many as Newton may report."""
@@ -45,6 +57,17 @@ def share_slots(slots: int, likely: np.ndarray, part_start: np.ndarray) -> np.nd
     return start
 
 
+def pair_entries(dofs: np.ndarray, pairs: int) -> int:
+    """Return how many entries the blocks of so many pairs of trees have at most, trees given by their dofs."""
+    size, count = np.unique(dofs, return_counts=True)
+    first, second = np.triu_indices(len(size))
+    there = np.where(first == second, count[first] * (count[first] - 1) // 2, count[first] * count[second])
+    entries = size[first] * size[second]
+    largest = np.argsort(-entries, kind="stable")
+    before = np.cumsum(there[largest]) - there[largest]
+    return int((np.clip(pairs - before, 0, there[largest]) * entries[largest]).sum())
+
+
 def likely_contacts(model, topology) -> np.ndarray:
     """Return (G,) how many contacts [-] may act at the same time in each group, as far as the shapes tell."""
     arrays = topology.arrays
@@ -59,3 +82,31 @@ def likely_contacts(model, topology) -> np.ndarray:
     alone = (np.diff(arrays["tree_link_start"]) == 1) & (touching > 0)
     by_tree = np.where(alone, _NEIGHBOURS + _SIDES * touching, touching).astype(np.int64)
     return np.bincount(arrays["tree_group"], by_tree, topology.group_count).astype(np.int64)
+
+
+def contact_storage(model, topology, options, rows: int) -> tuple[Arrivals, ContactPool]:
+    """Return lists for ``rows`` contacts of Newton, and slots for those that act."""
+    device = model.device
+    stride = topology.pair_stride if options.contact_point == "witness" else topology.contact_stride
+    slots, likely = options.max_contacts, likely_contacts(model, topology)
+    if slots is None:
+        slots = default_contact_capacity(likely, rows, stride, options.spin_friction)
+    shares = share_slots(slots, likely, topology.part_start)
+    pool = allocate_contacts(shares, topology.group_count, stride, device)
+    return allocate_arrivals(rows, topology.group_count, len(topology.part_start) - 1, device), pool
+
+
+def large_group_storage(topology, problem, motion, pools, device) -> LargeGroups:
+    """Return room for the blocks of groups that are too large for a factored Hessian.
+
+    Each may take all contact slots of its part, and each contact or coupler row may be between two trees of its own.
+    """
+    arrays = topology.arrays
+    slots = np.diff(pools.contacts.part_start.numpy())
+    part = np.repeat(np.arange(len(slots)), np.diff(topology.part_start))
+    pairs = slots[part] + len(pools.couplers.law)
+    dofs = np.split(np.diff(arrays["tree_dof_start"]), arrays["group_tree_start"][1:-1])
+    large = np.array(arrays["group_hessian_start"]) < 0
+    entries = [pair_entries(d, n) if is_large else 0 for d, n, is_large in zip(dofs, pairs, large, strict=True)]
+    start, total = place_blocks(np.array(entries), part if device.is_cpu else None)
+    return allocate_large_groups(problem, motion, pools, start, total, device)

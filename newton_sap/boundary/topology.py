@@ -400,15 +400,15 @@ def _scratch(group_dofs, tree_dofs, groups, group_part, device) -> tuple[dict, d
     """Return where Hessians and factors lie, and how many entries hold them."""
     direct = group_dofs <= DIRECT_DOFS
     part = group_part if device.is_cpu else None
-    hessian_start, hessian_size = _place(np.where(direct, group_dofs**2, 0), part)
+    hessian_start, hessian_size = place_blocks(np.where(direct, group_dofs**2, 0), part)
     # A large group's preconditioner takes the place of its trees' factors, all of which it needs at once.
     alone = part is None or not direct.all()
-    factor_start, factor_size = _place(tree_dofs**2, None if alone else part[groups])
+    factor_start, factor_size = place_blocks(tree_dofs**2, None if alone else part[groups])
     starts = {"group_hessian_start": np.where(direct, hessian_start, -1), "tree_factor_start": factor_start}
     return starts, {"hessian_size": hessian_size, "factor_size": factor_size}
 
 
-def _place(entries: np.ndarray, part: np.ndarray | None) -> tuple[np.ndarray, int]:
+def place_blocks(entries: np.ndarray, part: np.ndarray | None) -> tuple[np.ndarray, int]:
     """Return where each of some dense matrices starts, and the entries that hold them all.
 
     A CPU thread works on those of its part one after the other: shared by them, the place of the largest stays in the

@@ -29,7 +29,7 @@ _PLACED = ("position", "rotation", "com", "velocity", "v0", "locked")
 """What bodies are placed in."""
 _BALANCED = ("bias", "column", "mass", "moment", "inertia", "group_speed", "v")
 """And what their balance reads beside."""
-_NOT_STORED = ("vc", "line", "cg_gamma", "slip_direction", "slowness", "gamma", "G", "unknown", "J", "body_a")
+_NOT_STORED = ("vc", "line", "slip_direction", "slowness", "gamma", "G", "unknown", "J", "body_a")
 """What slots hold only during a minimisation."""
 NEVER = 3
 """More rounds than any tree follows its change of velocity."""

@@ -1,117 +1,23 @@
-"""The Newton direction of a large group: preconditioned conjugate gradients on H = A + J^T G J, never formed.
+"""The Newton direction of a large group: conjugate gradients on H, preconditioned by its approximate factorisation.
 
-The preconditioner is H without what couples different trees, one dense Cholesky factor per tree. Trees that no
-constraint couples are therefore solved exactly in the first iteration.
+With ``P = (D + L) D^-1 (D + L)^T`` they run on ``(D + L)^-1 H (D + L)^-T``, preconditioned by ``D``, so that each iteration
+takes two sweeps over the blocks of H (``linalg/blocks.py``). Trees that no cycle of constraints couples are solved exactly
+in the first iteration.
 """
 
 import warp as wp
 
-from ..linalg.cholesky import factor_alone, solve_alone
-from ..linalg.inner_loops import add_tree_block
+from ..linalg.blocks import BlockMatrix, BlockRange, multiply_own, solve_lower, solve_upper
 from ..linalg.lanes import sync, total
-from ..multibody.free_motion import free_block
-from ..workspace import CouplerPool, Motion, Pools, Problem, Tree
-from .objective import Range, add_contact, contact_velocity, coupler_velocity, is_closed, mass_times, row_stiffness
+from ..workspace import CouplerPool, LargeGroups, Motion, Pools, Problem
+from .block_hessian import WIDE, assemble_blocks, block_range
+from .objective import Range, coupler_velocity, mass_times
 
 wp.set_module_options({"enable_backward": False})
 
 TOLERANCE = wp.constant(wp.float64(1.0e-1))
 """Reduction of the preconditioned residual per Newton iteration; the next iteration takes up what is left."""
 MAX_ITERATIONS = wp.constant(1000)
-
-
-@wp.func
-def add_coupler_blocks(m: Motion, pool: CouplerPool, problem: Problem, at: Range):
-    """What coupler rows add within a tree."""
-    for r in range(at.coupler_start, at.coupler_start + at.couplers):
-        first = r * pool.stride
-        for b in range(pool.support[r]):
-            column = at.base + pool.unknown[first + b]
-            for a in range(at.lane, pool.support[r], at.lanes):
-                row = at.base + pool.unknown[first + a]
-                if problem.block[row] == problem.block[column]:
-                    entry = problem.A_row[row] + pool.unknown[first + b] - problem.block[row]
-                    m.factor[entry] = m.factor[entry] + pool.G[r] * pool.J[first + a] * pool.J[first + b]
-        sync()
-
-
-@wp.func
-def precondition(tree: Tree, m: Motion, pools: Pools, problem: Problem, at: Range, g: int):
-    """Factor each touched tree's own block of H, in the place of its mass-matrix factor, laid out as A is."""
-    for i in range(at.lane, at.unknowns, at.lanes):
-        u = at.base + i
-        entry = problem.A_row[u]
-        for j in range(problem.block_end[u] - problem.block[u]):
-            m.factor[entry + j] = m.A[entry + j]
-        diagonal = entry + i - problem.block[u]
-        m.factor[diagonal] = m.factor[diagonal] + row_stiffness(pools.rows, problem, u)
-    sync()
-    for c in range(at.contacts):
-        slot = at.contact_start + c
-        if is_closed(pools.contacts, slot):
-            first = slot * pools.contacts.stride
-            add_tree_block(
-                m.factor,
-                problem.A_row,
-                problem.block,
-                at.base,
-                pools.contacts.J,
-                pools.contacts.unknown,
-                first,
-                pools.contacts.support[slot],
-                pools.contacts.G[slot],
-                at.lane,
-                at.lanes,
-            )
-        sync()
-    add_coupler_blocks(m, pools.couplers, problem, at)
-    for t in range(tree.group_tree_start[g] + at.lane, tree.group_tree_start[g + 1], at.lanes):
-        start = problem.tree_start[t]
-        if start >= 0:
-            factor_alone(m.factor, free_block(tree, m, t, at.base + start, start), problem.last, 0, 1)
-    sync()
-
-
-@wp.func
-def apply_preconditioner(tree: Tree, m: Motion, problem: Problem, at: Range, g: int):
-    """z = P^-1 r, tree by tree."""
-    for i in range(at.lane, at.unknowns, at.lanes):
-        problem.cg_z[at.base + i] = problem.cg_r[at.base + i]
-    sync()
-    for t in range(tree.group_tree_start[g] + at.lane, tree.group_tree_start[g + 1], at.lanes):
-        start = problem.tree_start[t]
-        if start >= 0:
-            block = free_block(tree, m, t, at.base + start, start)
-            solve_alone(m.factor, block, problem.last, problem.cg_z, 0, 1)
-    sync()
-
-
-@wp.func
-def multiply(m: Motion, pools: Pools, problem: Problem, at: Range):
-    """q = H p; contacts and couplers one after the other, so that the sum has one order."""
-    for i in range(at.lane, at.unknowns, at.lanes):
-        u = at.base + i
-        problem.cg_q[u] = (
-            mass_times(m.A, problem, problem.cg_p, u, at.base) + row_stiffness(pools.rows, problem, u) * problem.cg_p[u]
-        )
-    contacts = pools.contacts
-    for c in range(at.lane, at.contacts, at.lanes):
-        slot = at.contact_start + c
-        if is_closed(contacts, slot):
-            contacts.cg_gamma[slot] = contacts.G[slot] * contact_velocity(contacts, problem.cg_p, slot, at.base)
-    sync()
-    for c in range(at.contacts):
-        slot = at.contact_start + c
-        if is_closed(contacts, slot):
-            add_contact(contacts, slot, contacts.cg_gamma[slot], problem.cg_q, at)
-        sync()
-    for r in range(at.coupler_start, at.coupler_start + at.couplers):
-        first = r * pools.couplers.stride
-        force = pools.couplers.G[r] * coupler_velocity(pools.couplers, problem.cg_p, r, at.base)
-        for s in range(at.lane, pools.couplers.support[r], at.lanes):
-            u = at.base + pools.couplers.unknown[first + s]
-            problem.cg_q[u] = problem.cg_q[u] + pools.couplers.J[first + s] * force
-        sync()
 
 
 @wp.func
@@ -124,33 +30,78 @@ def inner(x: wp.array[wp.float64], y: wp.array[wp.float64], at: Range):
 
 
 @wp.func
-def solve_iteratively(tree: Tree, m: Motion, pools: Pools, problem: Problem, at: Range, g: int):
+def add_wide_couplers(
+    H: BlockMatrix,
+    pool: CouplerPool,
+    at: Range,
+    part: BlockRange,
+    x: wp.array[wp.float64],
+    out: wp.array[wp.float64],
+):
+    """out += what coupler rows across more than two trees add to H x outside the trees' own blocks."""
+    for c in range(at.couplers):
+        if H.item_pair[part.items + at.contacts + c] == WIDE:
+            row = at.coupler_start + c
+            first = row * pool.stride
+            rate = coupler_velocity(pool, x, row, at.base)
+            for a in range(at.lane, pool.support[row], at.lanes):
+                u = at.base + pool.unknown[first + a]
+                apart = wp.float64(rate)
+                for b in range(first, first + pool.support[row]):
+                    v = at.base + pool.unknown[b]
+                    if H.node[v] == H.node[u]:
+                        apart -= pool.J[b] * x[v]
+                out[u] = out[u] + pool.G[row] * pool.J[first + a] * apart
+            sync()
+
+
+@wp.func
+def multiply(cg: LargeGroups, pool: CouplerPool, at: Range, part: BlockRange):
+    """t = (D + L)^-T p, q = (D + L)^-1 H t, and D q."""
+    solve_upper(cg.H, part, cg.p, cg.t, cg.Dq)
+    multiply_own(cg.H, part, cg.t, cg.w)
+    for i in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
+        cg.w[i] = cg.w[i] + cg.p[i] - wp.float64(2.0) * cg.Dq[i]
+    sync()
+    add_wide_couplers(cg.H, pool, at, part, cg.t, cg.w)
+    solve_lower(cg.H, part, cg.w, cg.q)
+    for i in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
+        cg.q[i] = cg.q[i] + cg.t[i]
+        cg.Dq[i] = cg.Dq[i] + cg.w[i]
+    sync()
+
+
+@wp.func
+def solve_iteratively(cg: LargeGroups, m: Motion, pools: Pools, problem: Problem, at: Range, g: int):
     """dv with H dv = -grad to the tolerance, and dp = A dv. Any iterate is a descent direction."""
-    precondition(tree, m, pools, problem, at, g)
+    part = block_range(cg.H, at, g)
+    assemble_blocks(cg.H, m, pools, problem, at, part)
     for i in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
         problem.dv[i] = wp.float64(0.0)
-        problem.cg_r[i] = problem.impulse[i] - problem.excess[i]
-    apply_preconditioner(tree, m, problem, at, g)
-    for i in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
-        problem.cg_p[i] = problem.cg_z[i]
+        cg.z[i] = problem.impulse[i] - problem.excess[i]
     sync()
-    rz = inner(problem.cg_r, problem.cg_z, at)
+    solve_lower(cg.H, part, cg.z, cg.r)
+    for i in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
+        cg.p[i] = cg.z[i]
+    sync()
+    rz = inner(cg.r, cg.z, at)
     goal = TOLERANCE * TOLERANCE * rz
     count = int(0)
     while rz > goal and count < MAX_ITERATIONS:
-        multiply(m, pools, problem, at)
-        alpha = rz / inner(problem.cg_p, problem.cg_q, at)
+        multiply(cg, pools.couplers, at, part)
+        alpha = rz / inner(cg.p, cg.q, at)
         for i in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
-            problem.dv[i] = problem.dv[i] + alpha * problem.cg_p[i]
-            problem.cg_r[i] = problem.cg_r[i] - alpha * problem.cg_q[i]
-        apply_preconditioner(tree, m, problem, at, g)
+            problem.dv[i] = problem.dv[i] + alpha * cg.t[i]
+            cg.r[i] = cg.r[i] - alpha * cg.q[i]
+            cg.z[i] = cg.z[i] - alpha * cg.Dq[i]
         before = rz
-        rz = inner(problem.cg_r, problem.cg_z, at)
+        rz = inner(cg.r, cg.z, at)
         beta = rz / before
         for i in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
-            problem.cg_p[i] = problem.cg_z[i] + beta * problem.cg_p[i]
+            cg.p[i] = cg.z[i] + beta * cg.p[i]
         sync()
         count += 1
     for i in range(at.lane, at.unknowns, at.lanes):
         problem.dp[at.base + i] = mass_times(m.A, problem, problem.dv, at.base + i, at.base)
     sync()
+    return count

@@ -5,9 +5,20 @@ from functools import cache
 import warp as wp
 
 from ..linalg.lanes import sync, total
-from ..packed import pack_motion, pack_pools, pack_problem, pack_tree
+from ..packed import pack_large_groups, pack_motion, pack_pools, pack_problem, pack_tree
 from ..prefetch import fetch_group
-from ..workspace import COUPLER_ROWS, ROWS_PER_DOF, ContactPool, CouplingTable, Motion, Pools, Problem, Stats, Tree
+from ..workspace import (
+    COUPLER_ROWS,
+    ROWS_PER_DOF,
+    ContactPool,
+    CouplingTable,
+    LargeGroups,
+    Motion,
+    Pools,
+    Problem,
+    Stats,
+    Tree,
+)  # fmt: skip
 from .conjugate_gradient import solve_iteratively
 from .hessian import newton_direction
 from .impacts import bounce
@@ -88,10 +99,37 @@ def record(
 
 
 @cache
-def minimize_kernel(evaluate_contact, real):
-    """Return the kernel that minimises every group under a contact law, with a Hessian of scalar type ``real``."""
+def search_direction(real, iterative: bool):
+    """Return the device function for ``dv`` and ``dp = A dv``, with conjugate gradients for large groups if there are any."""
+    factored = newton_direction(real)
+
+    @wp.func
+    def direct(
+        tree: Tree, m: Motion, H: wp.array[real], large: LargeGroups, pools: Pools, problem: Problem, at: Range, g: int
+    ):
+        factored(m.A, H, tree.group_hessian_start[g], pools, problem, at)
+
+    @wp.func
+    def direct_or_iterative(
+        tree: Tree, m: Motion, H: wp.array[real], large: LargeGroups, pools: Pools, problem: Problem, at: Range, g: int
+    ):
+        if tree.group_hessian_start[g] >= wp.int64(0):
+            factored(m.A, H, tree.group_hessian_start[g], pools, problem, at)
+        else:
+            solve_iteratively(large, m, pools, problem, at, g)
+
+    return direct_or_iterative if iterative else direct
+
+
+@cache
+def minimize_kernel(evaluate_contact, real, iterative: bool = False):
+    """Return the kernel that minimises every group under a contact law, with a Hessian of scalar type ``real``.
+
+    Args:
+        iterative: Whether some group is too large for a factored Hessian.
+    """
     evaluate = objective(evaluate_contact)
-    direction = newton_direction(real)
+    direction = search_direction(real, iterative)
     search = line_search(evaluate_contact)
 
     @wp.kernel(enable_backward=False, module="unique")
@@ -104,6 +142,7 @@ def minimize_kernel(evaluate_contact, real):
         stats: Stats,
         settings: Settings,
         H: wp.array[real],
+        large: LargeGroups,
     ):
         """v = argmin 1/2 (v - v*)^T A (v - v*) + sum_i l_i(J_i v + b_i); one block per group."""
         block, lane = wp.tid()
@@ -114,6 +153,7 @@ def minimize_kernel(evaluate_contact, real):
         pack_motion(m)
         pack_pools(pools)
         pack_problem(problem)
+        pack_large_groups(large)
         value = Value()
         now = begin(at)
         while now.reason == GOES_ON:
@@ -123,11 +163,7 @@ def minimize_kernel(evaluate_contact, real):
             now = judge(tree, pools.contacts, problem, at, g, value, now, settings)
             now = bounce(m, pools.contacts, problem, at, now)
             if now.wants_step:
-                start = tree.group_hessian_start[g]
-                if start >= wp.int64(0):
-                    direction(m.A, H, start, pools, problem, at)
-                else:
-                    solve_iteratively(tree, m, pools, problem, at, g)
+                direction(tree, m, H, large, pools, problem, at, g)
                 step = search(pools, problem, at, settings, value.cost, now.iterations)
                 now = take_step(pools.contacts, problem, at, now, step)
         dofs = tree.group_dof_start[g + 1] - tree.group_dof_start[g]
