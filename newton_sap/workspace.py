@@ -19,7 +19,7 @@ from .linalg.lanes import BLOCK_DIM
 ROWS_PER_DOF = 5
 """Scalar rows one dof can carry: two position limits, drive, dry friction, velocity limit."""
 
-DIRECT_DOFS = 512
+DIRECT_DOFS, DIRECT_TREES = 512, 32
 """Largest solve group whose Hessian is formed and factored; larger ones use conjugate gradients."""
 
 COUPLER_ROWS = 6

@@ -8,7 +8,7 @@ import newton
 import numpy as np
 import warp as wp
 
-from ..workspace import DIRECT_DOFS, Tree, allocate
+from ..workspace import DIRECT_DOFS, DIRECT_TREES, Tree, allocate
 
 SUPPORTED_JOINTS = ("PRISMATIC", "REVOLUTE", "BALL", "FIXED", "FREE", "DISTANCE", "D6")
 
@@ -62,7 +62,7 @@ class Topology:
     @property
     def needs_iterations(self) -> bool:
         """Whether some group is too large for a factored Hessian."""
-        return bool((np.diff(self.arrays["group_dof_start"]) > DIRECT_DOFS).any())
+        return bool((np.array(self.arrays["group_hessian_start"]) < 0).any())
 
     @property
     def groups_meet(self) -> bool:
@@ -299,7 +299,8 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
     group_dof_start = tree_dof_start[tree_of_group]
     part_start = share_groups(np.diff(group_dof_start), _parts(int(group_dof_start[-1]), threads, model.device))
     group_part = np.repeat(np.arange(len(part_start) - 1), np.diff(part_start))
-    scratch, scratch_sizes = _scratch(np.diff(group_dof_start), sizes, groups, group_part, model.device)
+    direct = _direct(model, np.diff(group_dof_start), np.diff(tree_of_group))
+    scratch, scratch_sizes = _scratch(direct, np.diff(group_dof_start), sizes, groups, group_part, model.device)
     body_link = np.full(model.body_count, -1, dtype=np.int32)
     for link, (_, body, _) in enumerate(links):
         body_link[body] = link
@@ -396,9 +397,17 @@ def _body_parts(model, body_link, link_part) -> np.ndarray:
     return part
 
 
-def _scratch(group_dofs, tree_dofs, groups, group_part, device) -> tuple[dict, dict]:
+def _direct(model, group_dofs, group_trees) -> np.ndarray:
+    """Return (G,) whether a group's Hessian is formed and factored; gradients need that.
+
+    The number of trees has been measured on CPUs only. On a GPU, lanes share long rows better than small blocks.
+    """
+    few = group_trees <= DIRECT_TREES
+    return (group_dofs <= DIRECT_DOFS) & (few | model.requires_grad | model.device.is_cuda)
+
+
+def _scratch(direct, group_dofs, tree_dofs, groups, group_part, device) -> tuple[dict, dict]:
     """Return where Hessians and factors lie, and how many entries hold them."""
-    direct = group_dofs <= DIRECT_DOFS
     part = group_part if device.is_cpu else None
     hessian_start, hessian_size = place_blocks(np.where(direct, group_dofs**2, 0), part)
     # A large group's preconditioner takes the place of its trees' factors, all of which it needs at once.
