@@ -43,6 +43,7 @@ def kernels_made_for_models():
         found[f"minimize {law}"] = minimize_kernel(contact_law(law), wp.float64)
         found[f"minimize {law} with spin"] = minimize_kernel(contact_law(law, True), wp.float64)
         found[f"minimize {law} mixed"] = minimize_kernel(contact_law(law), wp.float32)
+        found[f"minimize {law} with large groups"] = minimize_kernel(contact_law(law), wp.float64, iterative=True)
         found[f"sensitivity {law}"] = sensitivity_kernel(contact_law(law))
         found[f"power {law}"] = contact_power(contact_law(law))
     for name, value in vars(recording).items():

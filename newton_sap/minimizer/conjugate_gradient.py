@@ -7,7 +7,7 @@ in the first iteration.
 
 import warp as wp
 
-from ..linalg.blocks import BlockMatrix, BlockRange, multiply_own, solve_lower, solve_upper
+from ..linalg.blocks import BlockMatrix, BlockRange, add_vector, multiply_own, partial_product, solve_lower, solve_upper
 from ..linalg.lanes import sync, total
 from ..workspace import CouplerPool, LargeGroups, Motion, Pools, Problem
 from .block_hessian import WIDE, assemble_blocks, block_range
@@ -18,15 +18,13 @@ wp.set_module_options({"enable_backward": False})
 TOLERANCE = wp.constant(wp.float64(1.0e-1))
 """Reduction of the preconditioned residual per Newton iteration; the next iteration takes up what is left."""
 MAX_ITERATIONS = wp.constant(1000)
+ONE, TWO = wp.constant(wp.float64(1.0)), wp.constant(wp.float64(2.0))
 
 
 @wp.func
-def inner(x: wp.array[wp.float64], y: wp.array[wp.float64], at: Range):
+def inner(part: BlockRange, x: wp.array[wp.float64], y: wp.array[wp.float64]):
     """x . y over the group."""
-    share = wp.float64(0.0)
-    for i in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
-        share += x[i] * y[i]
-    return total(share)
+    return total(partial_product(part, x, y))
 
 
 @wp.func
@@ -60,15 +58,13 @@ def multiply(cg: LargeGroups, pool: CouplerPool, at: Range, part: BlockRange):
     """t = (D + L)^-T p, q = (D + L)^-1 H t, and D q."""
     solve_upper(cg.H, part, cg.p, cg.t, cg.Dq)
     multiply_own(cg.H, part, cg.t, cg.w)
-    for i in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
-        cg.w[i] = cg.w[i] + cg.p[i] - wp.float64(2.0) * cg.Dq[i]
+    add_vector(part, ONE, cg.w, ONE, cg.p)
+    add_vector(part, ONE, cg.w, -TWO, cg.Dq)
     sync()
     add_wide_couplers(cg.H, pool, at, part, cg.t, cg.w)
     solve_lower(cg.H, part, cg.w, cg.q)
-    for i in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
-        cg.q[i] = cg.q[i] + cg.t[i]
-        cg.Dq[i] = cg.Dq[i] + cg.w[i]
-    sync()
+    add_vector(part, ONE, cg.q, ONE, cg.t)
+    add_vector(part, ONE, cg.Dq, ONE, cg.w)
 
 
 @wp.func
@@ -84,21 +80,18 @@ def solve_iteratively(cg: LargeGroups, m: Motion, pools: Pools, problem: Problem
     for i in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
         cg.p[i] = cg.z[i]
     sync()
-    rz = inner(cg.r, cg.z, at)
+    rz = inner(part, cg.r, cg.z)
     goal = TOLERANCE * TOLERANCE * rz
     count = int(0)
     while rz > goal and count < MAX_ITERATIONS:
         multiply(cg, pools.couplers, at, part)
-        alpha = rz / inner(cg.p, cg.q, at)
-        for i in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
-            problem.dv[i] = problem.dv[i] + alpha * cg.t[i]
-            cg.r[i] = cg.r[i] - alpha * cg.q[i]
-            cg.z[i] = cg.z[i] - alpha * cg.Dq[i]
+        alpha = rz / inner(part, cg.p, cg.q)
+        add_vector(part, ONE, problem.dv, alpha, cg.t)
+        add_vector(part, ONE, cg.r, -alpha, cg.q)
+        add_vector(part, ONE, cg.z, -alpha, cg.Dq)
         before = rz
-        rz = inner(cg.r, cg.z, at)
-        beta = rz / before
-        for i in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
-            cg.p[i] = cg.z[i] + beta * cg.p[i]
+        rz = inner(part, cg.r, cg.z)
+        add_vector(part, rz / before, cg.p, ONE, cg.z)
         sync()
         count += 1
     for i in range(at.lane, at.unknowns, at.lanes):
