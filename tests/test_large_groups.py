@@ -1,13 +1,17 @@
 """Conjugate gradients, which large groups use, find what the factored Hessian finds."""
 
+import itertools
+
 import newton
 import numpy as np
 import pytest
 import warp as wp
+from mjcf import finish
 from rig import Rig
 
 from newton_sap import SolverSAP
 from newton_sap.boundary import topology
+from newton_sap.boundary.capacity import pair_entries
 from newton_sap.scenes import box_stack, gripper_cube, quadruped
 
 TIGHT = {"optimality_rel": 1e-13, "optimality_abs": 1e-16, "cost_rel": 0.0, "cost_abs": 0.0}
@@ -67,6 +71,45 @@ def test_closed_chains_too(monkeypatch):
     iterative, report = velocities(model, 0.005, 1, {})
     assert report.unconverged_steps.sum() == 0
     np.testing.assert_allclose(iterative, direct, rtol=0.0, atol=1e-10)
+
+
+ARMS = """<mujoco><compiler angle="radian"/><worldbody><geom type="plane" size="5 5 1"/>
+  <body name="left" pos="0 -0.5 0.5"><joint name="a" type="hinge" axis="1 0 0"/>
+    <geom type="capsule" fromto="0 0 0 0 0.2 0" size=".03" mass="1"/></body>
+  <body name="middle" pos="0 0 0.5"><joint name="b" type="slide" axis="0 0 1"/>
+    <geom type="sphere" size=".05" mass="2"/></body>
+  <body name="right" pos="0 0.5 0.5"><joint name="c" type="hinge" axis="1 0 0"/>
+    <geom type="capsule" fromto="0 0 0 0 0.2 0" size=".03" mass="1"/>
+    <body pos="0 0.2 0"><joint name="d" type="hinge" axis="1 0 0"/>
+      <geom type="capsule" fromto="0 0 0 0 0.1 0" size=".03" mass="0.3"/></body></body>
+  <body name="crate" pos="0 0.6 0.58"><freejoint/><geom type="box" size=".05 .05 .05" mass="0.5"/></body>
+  <body name="lid" pos="0 0.6 0.68"><freejoint/><geom type="box" size=".05 .05 .05" mass="0.5"/></body>
+</worldbody><equality><connect body1="crate" body2="lid" anchor="0.05 0 0.05"/></equality><tendon>
+  <fixed name="three" stiffness="5e4" damping="20"><joint joint="a" coef="1"/><joint joint="b" coef="-2"/>
+    <joint joint="c" coef="0.5"/><joint joint="d" coef="1"/></fixed>
+  <fixed name="two" stiffness="300"><joint joint="a" coef="1"/><joint joint="c" coef="1"/></fixed>
+</tendon></mujoco>"""
+
+
+@pytest.mark.parametrize("law", ["sap", "lagged", "similar"])
+def test_tendons_across_any_number_of_trees_too(law, monkeypatch):
+    """A stiff sum of joints of three trees, one of two, a loop, and contacts; two worlds beside each other."""
+    model = finish(ARMS, worlds=2, gravity=-9.81)
+    options = {"contact_model": law, "friction_bound": "start"}  # bounds of "solved" are taken on the way to the minimum
+    direct, _ = velocities(model, 0.005, 1, options)
+    monkeypatch.setattr(topology, "DIRECT_DOFS", 0)
+    iterative, report = velocities(model, 0.005, 1, options)
+    assert report.healthy and min(report.contacts) >= 4
+    assert np.abs(direct).max() > 1e-3
+    np.testing.assert_allclose(iterative, direct, rtol=0.0, atol=1e-9)
+
+
+def test_room_for_pairs_of_trees():
+    """Most entries of so many pairs of unlike trees, by listing every pair."""
+    for dofs in ([6] * 7, [1, 6, 6, 27, 27, 600], [5], []):
+        each = sorted((a * b for a, b in itertools.combinations(dofs, 2)), reverse=True)
+        for pairs in (0, 1, 4, 100):
+            assert pair_entries(np.array(dofs, dtype=int), pairs) == sum(each[:pairs])
 
 
 def test_a_large_world_needs_no_hessian():

@@ -1,8 +1,8 @@
 """The Newton direction of a large group: conjugate gradients on H, preconditioned by its approximate factorisation.
 
 With ``P = (D + L) D^-1 (D + L)^T`` they run on ``(D + L)^-1 H (D + L)^-T``, preconditioned by ``D``, so that each iteration
-takes two sweeps over the blocks of H (``linalg/blocks.py``). Trees that no cycle of constraints couples are solved exactly
-in the first iteration.
+takes two sweeps over the blocks of H (``linalg/blocks.py``). A stack that is numbered from one end to the other is solved
+exactly in the first iteration.
 """
 
 import warp as wp

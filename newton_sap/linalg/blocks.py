@@ -1,0 +1,331 @@
+"""Symmetric matrices of many small dense blocks, and a factorisation of them that leaves nothing but their diagonal changed.
+
+A *node* is a range of unknowns, named by the first of them. With ``H = L + own + L^T``, ``L`` the blocks of pairs below the
+diagonal, the approximation is ``P = (D + L) D^-1 (D + L)^T`` with block-diagonal ``D``: from each node, what the earlier ones
+take is subtracted, ``D_a = own_a - sum_i H_ai D_i^-1 H_ia``, and what elimination would put elsewhere is left out. Where ``H``
+is a positive definite block diagonal plus positive semidefinite terms of at most two nodes each, so is every ``D_a``: an
+earlier node takes no more than what its own terms gave. Where no node has more than one later neighbour, ``P`` is ``H``.
+
+Since ``H = (D + L) + (D + L)^T + own - 2 D``, a product with ``(D + L)^-1 H (D + L)^-T`` takes the two solves alone
+(Eisenstat, 1981). The loops are C so that the compiler sees plain pointers; the same text serves CPU and CUDA, where the
+lanes of a block share the rows of one node.
+"""
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.struct
+class BlockMatrix:
+    """One such matrix per group of unknowns. Lengths: ``U`` unknowns, ``I`` items that may couple nodes."""
+
+    node: wp.array[wp.int32]  # (U,) first unknown of its node, counted from the group's first
+    node_end: wp.array[wp.int32]  # (U,) one past the last
+    row: wp.array[wp.int32]  # (U,) entry of own and inverse in an unknown's row and its node's first column
+    own: wp.array[wp.float64]  # blocks on the diagonal
+    inverse: wp.array[wp.float64]  # of each D_a
+    start: wp.array[wp.int64]  # (G,) first entry of a group's pairs
+    pair: wp.array[wp.float64]  # blocks of pairs, rows of the earlier node by columns of the later
+    pair_start: wp.array[wp.int32]  # (U,) of a node, named by its first unknown, pairs with later ones
+    pair_end: wp.array[wp.int32]  # (U,)
+    later: wp.array[wp.int32]  # (I,) of a pair
+    entry: wp.array[wp.int32]  # (I,) of a pair, counted from the group's first
+    # while pairs are looked for
+    found: wp.array[wp.int32]  # (U,) the last pair that a node was found to be the later of
+    item: wp.array[wp.int32]  # (I,) items by their earlier node
+    item_pair: wp.array[wp.int32]  # (I,) their earlier node, then their pair
+
+
+@wp.struct
+class BlockRange:
+    """The part of a block matrix that belongs to one group, and who works on it."""
+
+    unknowns: int
+    base: int  # its first unknown
+    items: int  # and its first item, which is its first pair, too
+    start: wp.int64  # first entry of its pairs
+    lane: int
+    lanes: int
+
+
+_GROUP = """
+#if !defined(__CUDA_ARCH__)
+#pragma clang fp contract(fast) reassociate(on)
+#endif
+    const int lane = WP_TILE_BLOCK_DIM == 1 ? 0 : at.lane, lanes = WP_TILE_BLOCK_DIM;
+    const int* node = H.node.data + at.base;
+    const int* node_end = H.node_end.data + at.base;
+    const int* row = H.row.data + at.base;
+    const int* pair_start = H.pair_start.data + at.base;
+    const int* pair_end = H.pair_end.data + at.base;
+    const int* later = H.later.data + at.items;
+    const int* entry = H.entry.data + at.items;
+    double* pair = H.pair.data + at.start;
+    const auto stride_of = [&](int i) { return node_end[i] > i + 1 ? row[i + 1] - row[i] : 1; };
+    // A CPU's compiler makes vectors of loops over free bodies, whose length it knows.
+    const auto is_six = [](int n) { return WP_TILE_BLOCK_DIM == 1 && n == 6; };
+    // sum += x^T M
+    const auto add_six = [](const double* x, const double* M, int stride, double* sum) {
+        for (int r = 0; r < 6; ++r)
+            for (int c = 0; c < 6; ++c) sum[c] += x[r] * M[r * stride + c];
+    };
+"""
+
+_TIMES = """
+    const auto times = [&](const double* D, int i, int n, const double* x, double* y) {  // symmetric
+        const int stride = stride_of(i);
+        if (is_six(n)) {
+            double sum[6] = {};
+            add_six(x + i, D + row[i], stride, sum);
+            for (int r = 0; r < 6; ++r) y[i + r] = sum[r];
+        } else {
+            for (int r = lane; r < n; r += lanes) {
+                double sum = 0.0;
+                for (int c = 0; c < n; ++c) sum += D[row[i] + c * stride + r] * x[i + c];
+                y[i + r] = sum;
+            }
+        }
+    };
+"""
+
+
+@wp.func_native(
+    _GROUP
+    + """
+    const auto invert = [&](double* D, const double* own, int n, int stride) {  // Gauss and Jordan, in place
+        for (int k = 0; k < n; ++k) {
+            double* Dk = D + k * stride;
+            // What cancellation eats of a pivot is rounding.
+            const double kept = own[k * stride + k], pivot = Dk[k];
+            const double inverse = 1.0 / (pivot > 1e-14 * kept ? pivot : kept);
+            WP_TILE_SYNC();
+            for (int j = lane; j < n; j += lanes) Dk[j] = (j == k ? 1.0 : Dk[j]) * inverse;
+            WP_TILE_SYNC();
+            for (int r = lane; r < n; r += lanes) {
+                if (r == k) continue;
+                double* Dr = D + r * stride;
+                const double factor = Dr[k];
+                Dr[k] = 0.0;
+                for (int j = 0; j < n; ++j) Dr[j] -= factor * Dk[j];
+            }
+            WP_TILE_SYNC();
+        }
+    };
+    // Da -= B^T D^-1 B
+    const auto take = [&](const double* D, int n, int stride, const double* B, int m, double* Da, int stride_a) {
+        if (is_six(n) && is_six(m)) {
+            double solved[36] = {};
+            for (int k = 0; k < 6; ++k) add_six(D + k * stride, B, 6, solved + 6 * k);
+            for (int k = 0; k < 6; ++k)
+                for (int c = 0; c < 6; ++c)
+                    for (int j = 0; j < 6; ++j) Da[c * stride_a + j] -= B[6 * k + c] * solved[6 * k + j];
+        } else {
+            for (int c = lane; c < m; c += lanes) {
+                for (int k = 0; k < n; ++k) {
+                    double solved = 0.0;
+                    for (int l = 0; l < n; ++l) solved += D[k * stride + l] * B[l * m + c];
+                    for (int j = 0; j < m; ++j) Da[c * stride_a + j] -= solved * B[k * m + j];
+                }
+            }
+        }
+    };
+    for (int i = 0; i < at.unknowns; i = node_end[i]) {
+        const int n = node_end[i] - i;
+        double* D = H.inverse.data + row[i];
+        invert(D, H.own.data + row[i], n, stride_of(i));
+        for (int p = pair_start[i]; p < pair_end[i]; ++p) {
+            const int a = later[p];
+            take(D, n, stride_of(i), pair + entry[p], node_end[a] - a, H.inverse.data + row[a], stride_of(a));
+            WP_TILE_SYNC();
+        }
+    }
+"""
+)
+def factor_blocks(H: BlockMatrix, at: BlockRange):
+    """Invert every D_a, in the place of own_a's copy."""
+    ...
+
+
+@wp.func_native(
+    _GROUP
+    + _TIMES
+    + """
+    const double* b = right.data + at.base;
+    double* out = x.data + at.base;
+    double* rest = Dx.data + at.base;
+    for (int end = at.unknowns; end > 0; end = node[end - 1]) {
+        const int i = node[end - 1], n = end - i;
+        double taken[6] = {};
+        for (int r = lane; r < n; r += lanes) rest[i + r] = b[i + r];
+        for (int p = pair_start[i]; p < pair_end[i]; ++p) {
+            const int a = later[p], m = node_end[a] - a;
+            const double* B = pair + entry[p];
+            if (is_six(n) && is_six(m)) {
+                const double* t = out + a;
+                const double t0 = t[0], t1 = t[1], t2 = t[2], t3 = t[3], t4 = t[4], t5 = t[5];
+                for (int r = 0; r < 6; ++r) {
+                    const double* b = B + 6 * r;
+                    taken[r] += (b[0] * t0 + b[2] * t2 + b[4] * t4) + (b[1] * t1 + b[3] * t3 + b[5] * t5);
+                }
+            } else {
+                for (int r = lane; r < n; r += lanes) {
+                    double sum = 0.0;
+                    for (int c = 0; c < m; ++c) sum += B[r * m + c] * out[a + c];
+                    rest[i + r] -= sum;
+                }
+            }
+        }
+        if (is_six(n))
+            for (int r = 0; r < 6; ++r) rest[i + r] -= taken[r];
+        WP_TILE_SYNC();
+        times(H.inverse.data, i, n, rest, out);
+        WP_TILE_SYNC();
+    }
+"""
+)
+def solve_upper(
+    H: BlockMatrix, at: BlockRange, right: wp.array[wp.float64], x: wp.array[wp.float64], Dx: wp.array[wp.float64]
+):
+    """x with (D + L)^T x = right, and D x."""
+    ...
+
+
+@wp.func_native(
+    _GROUP
+    + _TIMES
+    + """
+    double* out = x.data + at.base;
+    double* rest = right.data + at.base;
+    for (int i = 0; i < at.unknowns; i = node_end[i]) {
+        const int n = node_end[i] - i;
+        times(H.inverse.data, i, n, rest, out);
+        WP_TILE_SYNC();
+        for (int p = pair_start[i]; p < pair_end[i]; ++p) {
+            const int a = later[p], m = node_end[a] - a;
+            const double* B = pair + entry[p];
+            if (is_six(n) && is_six(m)) {
+                double taken[6] = {};
+                add_six(out + i, B, 6, taken);
+                for (int c = 0; c < 6; ++c) rest[a + c] -= taken[c];
+            } else {
+                for (int c = lane; c < m; c += lanes) {
+                    double taken = 0.0;
+                    for (int r = 0; r < n; ++r) taken += B[r * m + c] * out[i + r];
+                    rest[a + c] -= taken;
+                }
+            }
+        }
+        WP_TILE_SYNC();
+    }
+"""
+)
+def solve_lower(H: BlockMatrix, at: BlockRange, right: wp.array[wp.float64], x: wp.array[wp.float64]):
+    """x with (D + L) x = right; leaves D x in the place of the right-hand side."""
+    ...
+
+
+@wp.func_native(
+    _GROUP
+    + _TIMES
+    + """
+    for (int i = 0; i < at.unknowns; i = node_end[i])
+        times(H.own.data, i, node_end[i] - i, x.data + at.base, y.data + at.base);
+    WP_TILE_SYNC();
+"""
+)
+def multiply_own(H: BlockMatrix, at: BlockRange, x: wp.array[wp.float64], y: wp.array[wp.float64]):
+    """y = own x."""
+    ...
+
+
+@wp.func_native(
+    _GROUP
+    + """
+    const double* j = (const double*)(J.data + first);
+    const int* u = unknown.data + first;
+    if (count == 0) return;
+    const int i = node[u[0]], a = node[u[count - 1]], stride = stride_of(i);
+    const int n = node_end[i] - i, m = a == i ? 0 : node_end[a] - a;
+    double* own = H.own.data;
+    double* B = m ? pair + entry[of_pair] : nullptr;
+    if (is_six(n) && count == n + m && (m == 0 || m == 6)) {
+        double x[3][12], Gx[3][12];
+        for (int c = 0; c < count; ++c)
+            for (int k = 0; k < 3; ++k) x[k][c] = j[3 * c + k];
+        for (int k = 0; k < 3; ++k)
+            for (int c = 0; c < count; ++c)
+                Gx[k][c] = G.data[k][0] * x[0][c] + G.data[k][1] * x[1][c] + G.data[k][2] * x[2][c];
+        const auto add = [&](int from, int to, double* out, int stride) {
+            for (int r = 0; r < 6; ++r) {
+                const double x0 = x[0][from + r], x1 = x[1][from + r], x2 = x[2][from + r];
+                for (int c = to; c < to + 6; ++c) out[r * stride + c - to] += x0 * Gx[0][c] + x1 * Gx[1][c] + x2 * Gx[2][c];
+            }
+        };
+        add(0, 0, own + row[i], stride);
+        if (m == 0) return;
+        add(0, 6, B, 6);
+        add(6, 6, own + row[a], stride_of(a));
+        return;
+    }
+    for (int b = lane; b < count; b += lanes) {
+        const double x = j[3 * b], y = j[3 * b + 1], z = j[3 * b + 2];
+        const double g0 = G.data[0][0] * x + G.data[0][1] * y + G.data[0][2] * z;
+        const double g1 = G.data[1][0] * x + G.data[1][1] * y + G.data[1][2] * z;
+        const double g2 = G.data[2][0] * x + G.data[2][1] * y + G.data[2][2] * z;
+        const bool early = u[b] < i + n;
+        for (int c = 0; c < count; ++c) {
+            const double value = g0 * j[3 * c] + g1 * j[3 * c + 1] + g2 * j[3 * c + 2];
+            if ((u[c] < i + n) == early) own[row[u[b]] + u[c] - node[u[b]]] += value;
+            else if (early) B[(u[b] - i) * m + u[c] - a] += value;
+        }
+    }
+"""
+)
+def add_to_blocks(
+    H: BlockMatrix,
+    at: BlockRange,
+    of_pair: int,
+    J: wp.array[wp.vec3d],
+    unknown: wp.array[wp.int32],
+    first: int,
+    count: int,
+    G: wp.mat33d,
+):
+    """H += J^T G J of one contact; unknowns ascend and belong to one node or the two of a pair."""
+    ...
+
+
+_VECTORS = """
+#if !defined(__CUDA_ARCH__)
+#pragma clang fp contract(fast) reassociate(on)
+#endif
+    const int lane = WP_TILE_BLOCK_DIM == 1 ? 0 : at.lane, lanes = WP_TILE_BLOCK_DIM;
+    const double* __restrict a = x.data + at.base;
+"""
+
+
+@wp.func_native(
+    _VECTORS
+    + """
+    double* __restrict b = y.data + at.base;
+    for (int i = lane; i < at.unknowns; i += lanes) b[i] = scale * b[i] + factor * a[i];
+"""
+)
+def add_vector(at: BlockRange, scale: wp.float64, y: wp.array[wp.float64], factor: wp.float64, x: wp.array[wp.float64]):
+    """y = scale y + factor x; each lane owns some of its unknowns."""
+    ...
+
+
+@wp.func_native(
+    _VECTORS
+    + """
+    const double* __restrict b = y.data + at.base;
+    double sum = 0.0;
+    for (int i = lane; i < at.unknowns; i += lanes) sum += a[i] * b[i];
+    return sum;
+"""
+)
+def partial_product(at: BlockRange, x: wp.array[wp.float64], y: wp.array[wp.float64]) -> wp.float64:
+    """This lane's share of x . y."""
+    ...

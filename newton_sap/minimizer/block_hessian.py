@@ -1,0 +1,184 @@
+"""The Hessian of a large group, H = A + J^T G J, in blocks: one per tree, and one per pair of trees that something couples."""
+
+import warp as wp
+
+from ..linalg.blocks import BlockMatrix, BlockRange, add_to_blocks, factor_blocks
+from ..linalg.lanes import sync
+from ..workspace import CouplerPool, Motion, Pools, Problem
+from .objective import Range, is_closed, row_stiffness
+
+wp.set_module_options({"enable_backward": False})
+
+ALONE = wp.constant(-1)
+"""In place of its pair: an item that couples no two trees."""
+WIDE = wp.constant(-2)
+"""A coupler row across more than two trees; it has no block, but a term of its own in products with H."""
+
+
+@wp.struct
+class Span:
+    """The trees that an item couples, each named by its first unknown."""
+
+    earlier: int
+    later: int
+    kind: int  # ALONE, WIDE, or the earlier tree of two
+
+
+@wp.func
+def block_range(H: BlockMatrix, at: Range, g: int):
+    """The part of a block matrix that belongs to a group."""
+    part = BlockRange()
+    part.unknowns = at.unknowns
+    part.base = at.base
+    part.items = at.contact_start + at.coupler_start
+    part.start = H.start[g]
+    part.lane = at.lane
+    part.lanes = at.lanes
+    return part
+
+
+@wp.func
+def coupler_span(H: BlockMatrix, pool: CouplerPool, at: Range, row: int):
+    """The trees of one coupler row that acts."""
+    first = row * pool.stride
+    span = Span()
+    span.earlier = at.unknowns
+    span.later = -1
+    for s in range(first, first + pool.support[row]):
+        node = H.node[at.base + pool.unknown[s]]
+        span.earlier = wp.min(span.earlier, node)
+        span.later = wp.max(span.later, node)
+    span.kind = span.earlier
+    if span.later <= span.earlier or pool.G[row] <= wp.float64(0.0):
+        span.kind = ALONE
+    for s in range(first, first + pool.support[row]):
+        node = H.node[at.base + pool.unknown[s]]
+        if span.kind >= 0 and node != span.earlier and node != span.later:
+            span.kind = WIDE
+    return span
+
+
+@wp.func
+def item_span(H: BlockMatrix, pools: Pools, at: Range, item: int):
+    """The trees of one item: contacts come first, then coupler rows."""
+    if item >= at.contacts:
+        return coupler_span(H, pools.couplers, at, at.coupler_start + item - at.contacts)
+    contacts = pools.contacts
+    slot = at.contact_start + item
+    span = Span()
+    span.kind = ALONE
+    if contacts.support[slot] > 0 and is_closed(contacts, slot):
+        first = slot * contacts.stride
+        span.earlier = H.node[at.base + contacts.unknown[first]]
+        span.later = H.node[at.base + contacts.unknown[first + contacts.support[slot] - 1]]
+        if span.later > span.earlier:
+            span.kind = span.earlier
+    return span
+
+
+@wp.func
+def sort_items(H: BlockMatrix, pools: Pools, at: Range, part: BlockRange):
+    """Items by their earlier tree, whose range is ``pair_start`` to ``pair_end`` until pairs are known."""
+    base = at.base
+    items = at.contacts + at.couplers
+    i = int(0)
+    while i < at.unknowns:
+        H.pair_end[base + i] = 0
+        H.found[base + i] = -1
+        i = H.node_end[base + i]
+    for item in range(items):
+        kind = item_span(H, pools, at, item).kind
+        H.item_pair[part.items + item] = kind
+        if kind >= 0:
+            H.pair_end[base + kind] = H.pair_end[base + kind] + 1
+    total = int(0)
+    i = int(0)
+    while i < at.unknowns:
+        count = H.pair_end[base + i]
+        H.pair_start[base + i] = total
+        H.pair_end[base + i] = total
+        total += count
+        i = H.node_end[base + i]
+    for item in range(items):
+        kind = H.item_pair[part.items + item]
+        if kind >= 0:
+            H.item[part.items + H.pair_end[base + kind]] = item
+            H.pair_end[base + kind] = H.pair_end[base + kind] + 1
+
+
+@wp.func
+def find_pairs(H: BlockMatrix, pools: Pools, at: Range, part: BlockRange):
+    """Number the pairs of trees that something couples, by their earlier tree, and clear their blocks."""
+    base = at.base
+    sort_items(H, pools, at, part)
+    pairs = int(0)
+    entries = int(0)
+    i = int(0)
+    while i < at.unknowns:
+        first = pairs
+        for k in range(H.pair_start[base + i], H.pair_end[base + i]):
+            item = H.item[part.items + k]
+            later = item_span(H, pools, at, item).later
+            if H.found[base + later] < first:
+                H.found[base + later] = pairs
+                H.later[part.items + pairs] = later
+                H.entry[part.items + pairs] = entries
+                entries += (H.node_end[base + i] - i) * (H.node_end[base + later] - later)
+                pairs += 1
+            H.item_pair[part.items + item] = H.found[base + later]
+        H.pair_start[base + i] = first
+        H.pair_end[base + i] = pairs
+        i = H.node_end[base + i]
+    for e in range(entries):
+        H.pair[part.start + wp.int64(e)] = wp.float64(0.0)
+
+
+@wp.func
+def add_coupler(H: BlockMatrix, pool: CouplerPool, at: Range, part: BlockRange, row: int, pair: int):
+    """H += G J^T J of one coupler row; of a wide one what stays within a tree."""
+    first = row * pool.stride
+    for b in range(pool.support[row]):
+        column = pool.unknown[first + b]
+        node = H.node[at.base + column]
+        for a in range(at.lane, pool.support[row], at.lanes):
+            unknown = pool.unknown[first + a]
+            value = pool.G[row] * pool.J[first + a] * pool.J[first + b]
+            above = H.node[at.base + unknown]
+            if above == node:
+                entry = H.row[at.base + unknown] + column - node
+                H.own[entry] = H.own[entry] + value
+            elif above < node and pair >= 0:
+                place = H.entry[part.items + pair] + (unknown - above) * (H.node_end[at.base + node] - node)
+                entry64 = part.start + wp.int64(place + column - node)
+                H.pair[entry64] = H.pair[entry64] + value
+
+
+@wp.func
+def assemble_blocks(H: BlockMatrix, m: Motion, pools: Pools, problem: Problem, at: Range, part: BlockRange):
+    """H at the iterate, and its approximate factorisation."""
+    if at.lane == 0:
+        find_pairs(H, pools, at, part)
+    for i in range(at.lane, at.unknowns, at.lanes):
+        u = at.base + i
+        for j in range(H.node_end[u] - H.node[u]):
+            H.own[H.row[u] + j] = m.A[H.row[u] + j]
+        diagonal = H.row[u] + i - H.node[u]
+        H.own[diagonal] = H.own[diagonal] + row_stiffness(pools.rows, problem, u)
+    sync()
+    contacts = pools.contacts
+    for c in range(at.contacts):
+        slot = at.contact_start + c
+        if is_closed(contacts, slot):
+            pair = H.item_pair[part.items + c]
+            first = slot * contacts.stride
+            add_to_blocks(H, part, pair, contacts.J, contacts.unknown, first, contacts.support[slot], contacts.G[slot])
+        sync()
+    for c in range(at.couplers):
+        add_coupler(H, pools.couplers, at, part, at.coupler_start + c, H.item_pair[part.items + at.contacts + c])
+        sync()
+    for i in range(at.lane, at.unknowns, at.lanes):
+        u = at.base + i
+        for j in range(H.row[u], H.row[u] + H.node_end[u] - H.node[u]):
+            H.inverse[j] = H.own[j]
+    sync()
+    factor_blocks(H, part)
