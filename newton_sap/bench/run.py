@@ -30,6 +30,7 @@ CAPACITIES = {
     "quadruped": (160, 40),
     "quadruped_active": (160, 40),
     "spheres32": (640, 256),
+    **{f"pile{count}": (24 * count, 8 * count) for count in (32, 128, 512, 1024)},
 }
 """Rows and contacts per world; SolverMuJoCo's own defaults come from the start state and overflow."""
 

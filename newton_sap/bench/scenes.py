@@ -71,6 +71,9 @@ class Recipe:
     amplitude: float = 0.0
     """Largest random joint force; 0 for none."""
     conservative: bool = False
+    rests: bool = True
+    by_name: bool = False
+    """Whether it runs only where it is asked for, as scenes do that are one large world."""
 
 
 def make_scene(name: str, worlds: int = 1, device: str | None = None) -> BenchScene:
@@ -97,7 +100,7 @@ def make_scene(name: str, worlds: int = 1, device: str | None = None) -> BenchSc
         warm_up=recipe.warm_up,
         forces=_random_forces(model, worlds, recipe.amplitude) if recipe.amplitude else None,
         floor=recipe.floor if recipe.ground else -math.inf,
-        rests=recipe.ground and not recipe.amplitude,
+        rests=recipe.ground and recipe.rests and not recipe.amplitude,
         conservative=recipe.conservative,
     )
 
@@ -190,6 +193,35 @@ def _spheres32(builder: newton.ModelBuilder) -> None:
         builder.add_shape_sphere(body, radius=0.05)
 
 
+def _pile(count: int) -> Callable[[newton.ModelBuilder], None]:
+    """Return what builds so many spheres in layers above each other, a little disordered, in a bin half as wide as high."""
+
+    def build(builder: newton.ModelBuilder) -> None:
+        radius, gap, wall = 0.1, 0.022, 0.1
+        light = builder.default_shape_cfg.copy()
+        light.density = 100.0
+        across = max(2, round((count / 2) ** (1 / 3)))
+        layers = -(-count // across**2)
+        half, height = 0.11 * across + 0.05, 0.12 * layers
+        for axis in (0, 1):
+            for sign in (-1.0, 1.0):
+                at = [0.0, 0.0, height]
+                at[axis] = sign * (half + wall)
+                size = [half + 2 * wall, half + 2 * wall, height]
+                size[axis] = wall
+                builder.add_shape_box(-1, xform=wp.transform(at), hx=size[0], hy=size[1], hz=size[2])
+        shift = np.random.default_rng(0).uniform(-0.4 * gap, 0.4 * gap, (count, 3))
+        for i in range(count):
+            layer, place = divmod(i, across**2)
+            y, x = divmod(place, across)
+            middle = 0.5 * (across - 1)
+            at = np.array([0.22 * (x - middle), 0.22 * (y - middle), radius + gap + 0.23 * layer]) + shift[i]
+            body = builder.add_body(xform=wp.transform(at), label=f"sphere_{i}")
+            builder.add_shape_sphere(body, radius=radius, cfg=light)
+
+    return build
+
+
 def _gripper(builder: newton.ModelBuilder) -> None:
     """Two fingers of four balls each that hold a box in the air by friction alone."""
     joints = []
@@ -270,6 +302,12 @@ SCENES: dict[str, Recipe] = {
     "box": Recipe(_box, "a box on the ground"),
     "boxes10": Recipe(_boxes10, "a tower of ten boxes", warm_up=250),
     "spheres32": Recipe(_spheres32, "32 spheres in a bin", warm_up=300),
+    **{
+        f"pile{count}": Recipe(
+            _pile(count), f"{count} spheres that collapse in a bin", warm_up=100, rests=False, by_name=True
+        )
+        for count in (32, 128, 512, 1024)
+    },
     "gripper": Recipe(_gripper, "two fingers that hold a box by friction", floor=0.4),
     "ant": Recipe(_ant, "an ant that stands with slack joints"),
     "ant_active": Recipe(_ant, "an ant with random joint forces", amplitude=1.5),

@@ -110,7 +110,7 @@ def _scenes(names: list[str]) -> tuple[str, ...]:
     for name in names:
         if name not in SCENES:
             raise UsageError(f"no scene named {name!r}{suggestion(name, SCENES)} (scenes: {', '.join(SCENES)})")
-    return tuple(names) or tuple(SCENES)
+    return tuple(names) or tuple(name for name, recipe in SCENES.items() if not recipe.by_name)
 
 
 def _solver(name: str, options: Mapping[str, Any] | None = None) -> str:

@@ -103,41 +103,6 @@ _G_TIMES_COLUMN = """
         const double g2 = G.data[2][0] * x + G.data[2][1] * y + G.data[2][2] * z;
 """
 
-_ADD_TREE_BLOCK = (
-    """
-    const double* j = (const double*)(J.data + first);
-    const int* u = unknown.data + first;
-    const int* own = block.data + base;
-    for (int b = lane; b < count; b += lanes) {
-"""
-    + _G_TIMES_COLUMN
-    + """
-        double* row = P.data + row_start.data[base + u[b]] - own[u[b]];
-        for (int a = b; a < count && own[u[a]] == own[u[b]]; ++a)
-            row[u[a]] += g0 * j[3 * a] + g1 * j[3 * a + 1] + g2 * j[3 * a + 2];
-    }
-"""
-)
-
-
-@wp.func_native(_ADD_TREE_BLOCK)
-def add_tree_block(
-    P: wp.array[wp.float64],
-    row_start: wp.array[wp.int32],
-    block: wp.array[wp.int32],
-    base: int,
-    J: wp.array[wp.vec3d],
-    unknown: wp.array[wp.int32],
-    first: int,
-    count: int,
-    G: wp.mat33d,
-    lane: int,
-    lanes: int,
-):
-    """P += the part of J^T G J of one contact that stays within a tree, upper triangle; unknowns ascend."""
-    ...
-
-
 _ADD_BLOCK = (
     """
     const double* j = (const double*)(J.data + first);
