@@ -302,12 +302,6 @@ SCENES: dict[str, Recipe] = {
     "box": Recipe(_box, "a box on the ground"),
     "boxes10": Recipe(_boxes10, "a tower of ten boxes", warm_up=250),
     "spheres32": Recipe(_spheres32, "32 spheres in a bin", warm_up=300),
-    **{
-        f"pile{count}": Recipe(
-            _pile(count), f"{count} spheres that collapse in a bin", warm_up=100, rests=False, by_name=True
-        )
-        for count in (32, 128, 512, 1024)
-    },
     "gripper": Recipe(_gripper, "two fingers that hold a box by friction", floor=0.4),
     "ant": Recipe(_ant, "an ant that stands with slack joints"),
     "ant_active": Recipe(_ant, "an ant with random joint forces", amplitude=1.5),
@@ -315,5 +309,11 @@ SCENES: dict[str, Recipe] = {
     "humanoid_active": Recipe(_humanoid, "a humanoid with random joint forces", amplitude=40.0),
     "quadruped": Recipe(_quadruped, "a quadruped that its drives keep standing"),
     "quadruped_active": Recipe(_quadruped, "a quadruped with random joint forces against its drives", amplitude=15.0),
+    **{
+        f"pile{count}": Recipe(
+            _pile(count), f"{count} spheres that collapse in a bin", warm_up=100, rests=False, by_name=True
+        )
+        for count in (32, 128, 512, 1024)
+    },
 }
 """Every benchmark scene by its name."""

@@ -29,7 +29,7 @@ def bench(
     """Time solvers on validated scenes, with accuracy beside every time; exit code 1 if a row failed.
 
     Scenes: cartpole, sphere, box, boxes10, spheres32, gripper, ant, ant_active,
-    humanoid, humanoid_active, quadruped, quadruped_active; by name only: pile32, pile128, pile512, pile1024.
+    humanoid, humanoid_active, quadruped, quadruped_active, pile32, pile128, pile512, pile1024. Piles run only if named.
 
     Examples: newton-sap bench ant humanoid --vs mujoco; newton-sap bench ant --worlds 128 --captured --profile
     """
