@@ -95,7 +95,7 @@ ARMS = """<mujoco><compiler angle="radian"/><worldbody><geom type="plane" size="
 def test_tendons_across_any_number_of_trees_too(law, monkeypatch):
     """A stiff sum of joints of three trees, one of two, a loop, and contacts; two worlds beside each other."""
     model = finish(ARMS, worlds=2, gravity=-9.81)
-    options = {"contact_model": law, "friction_bound": "start"}  # bounds of "solved" are taken on the way to the minimum
+    options = {"contact_model": law, "friction_bound": "start"}  # "solved" bounds are taken on the way
     direct, _ = velocities(model, 0.005, 1, options)
     monkeypatch.setattr(topology, "DIRECT_DOFS", 0)
     iterative, report = velocities(model, 0.005, 1, options)
