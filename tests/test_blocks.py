@@ -27,9 +27,9 @@ def assemble(
 
 
 @wp.kernel(enable_backward=False)
-def factor(H: BlockMatrix, at: BlockRange):
-    """D of every node, inverted."""
-    blocks.factor_blocks(H, at)
+def factor(H: BlockMatrix, at: BlockRange, first: wp.array[wp.float64], second: wp.array[wp.float64]):
+    """The factor of every node's D, inverted."""
+    blocks.factor_blocks(H, at, first, second)
 
 
 @wp.kernel(enable_backward=False)
@@ -155,8 +155,12 @@ class Problem:
 
     def factor(self):
         """D as the kernel finds it."""
-        wp.launch(factor, dim=1, inputs=[self.matrix, self.at])
-        return np.linalg.inv(self.diagonal(self.matrix.inverse.numpy()))
+        scratch = [wp.zeros(BASE + self.n, dtype=wp.float64) for _ in range(2)]
+        wp.launch(factor, dim=1, inputs=[self.matrix, self.at, *scratch])
+        X = self.diagonal(self.matrix.inverse.numpy())
+        assert (X == X.T).all()
+        L = np.linalg.inv(np.tril(X))
+        return L @ L.T
 
 
 RING = [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)]

@@ -24,7 +24,7 @@ class BlockMatrix:
     node_end: wp.array[wp.int32]  # (U,) one past the last
     row: wp.array[wp.int32]  # (U,) entry of own and inverse in an unknown's row and its node's first column
     own: wp.array[wp.float64]  # blocks on the diagonal
-    inverse: wp.array[wp.float64]  # of each D_a
+    inverse: wp.array[wp.float64]  # of the factor of each D_a = L_a L_a^T, below the diagonal and mirrored above it
     start: wp.array[wp.int64]  # (G,) first entry of a group's pairs
     pair: wp.array[wp.float64]  # blocks of pairs, rows of the earlier node by columns of the later
     pair_start: wp.array[wp.int32]  # (U,) of a node, named by its first unknown, pairs with later ones
@@ -65,26 +65,36 @@ _GROUP = """
     const auto stride_of = [&](int i) { return node_end[i] > i + 1 ? row[i + 1] - row[i] : 1; };
     // A CPU's compiler makes vectors of loops over free bodies, whose length it knows.
     const auto is_six = [](int n) { return WP_TILE_BLOCK_DIM == 1 && n == 6; };
-    // sum += x^T M
-    const auto add_six = [](const double* x, const double* M, int stride, double* sum) {
-        for (int r = 0; r < 6; ++r)
-            for (int c = 0; c < 6; ++c) sum[c] += x[r] * M[r * stride + c];
-    };
 """
 
-_TIMES = """
-    const auto times = [&](const double* D, int i, int n, const double* x, double* y) {  // symmetric
+_SOLVE_NODE = """
+    // y = X^T X b, that is D y = b
+    const auto solve_node = [&](int i, int n, const double* b, double* y) {
+        const double* X = H.inverse.data + row[i];
         const int stride = stride_of(i);
+        b += i; y += i;
         if (is_six(n)) {
-            double sum[6] = {};
-            add_six(x + i, D + row[i], stride, sum);
-            for (int r = 0; r < 6; ++r) y[i + r] = sum[r];
-        } else {
-            for (int r = lane; r < n; r += lanes) {
-                double sum = 0.0;
-                for (int c = 0; c < n; ++c) sum += D[row[i] + c * stride + r] * x[i + c];
-                y[i + r] = sum;
-            }
+            double Xb[6] = {}, sum[6] = {};
+            for (int c = 0; c < 6; ++c)
+                for (int r = c; r < 6; ++r) Xb[r] += X[c * stride + r] * b[c];
+            for (int r = 0; r < 6; ++r)
+                for (int k = 0; k <= r; ++k) sum[k] += X[r * stride + k] * Xb[r];
+            for (int r = 0; r < 6; ++r) y[r] = sum[r];
+            return;
+        }
+        for (int r = lane; r < n; r += lanes) {
+            double sum = 0.0;
+            for (int c = 0; c <= r; ++c) sum += X[r * stride + c] * b[c];
+            y[r] = sum;
+        }
+        WP_TILE_SYNC();
+        for (int first = 0; first < n; first += lanes) {  // a row needs those below it alone
+            const int k = first + lane;
+            double sum = 0.0;
+            for (int r = k; r < n; ++r) sum += X[k * stride + r] * y[r];
+            WP_TILE_SYNC();
+            if (k < n) y[k] = sum;
+            WP_TILE_SYNC();
         }
     };
 """
@@ -93,63 +103,88 @@ _TIMES = """
 @wp.func_native(
     _GROUP
     + """
-    const auto invert = [&](double* D, const double* own, int n, int stride) {  // Gauss and Jordan, in place
+    // D = L L^T and X = L^-1, below the diagonal and mirrored above it.
+    const auto invert = [&](double* X, const double* own, int n, int stride) {
         for (int k = 0; k < n; ++k) {
-            double* Dk = D + k * stride;
             // What cancellation eats of a pivot is rounding.
-            const double kept = own[k * stride + k], pivot = Dk[k];
-            const double inverse = 1.0 / (pivot > 1e-14 * kept ? pivot : kept);
+            const double kept = own[k * stride + k], pivot = X[k * stride + k];
+            const double inverse = 1.0 / sqrt(pivot > 1e-14 * kept ? pivot : kept);
             WP_TILE_SYNC();
-            for (int j = lane; j < n; j += lanes) Dk[j] = (j == k ? 1.0 : Dk[j]) * inverse;
+            for (int r = k + 1 + lane; r < n; r += lanes) X[r * stride + k] *= inverse;
+            if (lane == 0) X[k * stride + k] = inverse;
             WP_TILE_SYNC();
-            for (int r = lane; r < n; r += lanes) {
-                if (r == k) continue;
-                double* Dr = D + r * stride;
-                const double factor = Dr[k];
-                Dr[k] = 0.0;
-                for (int j = 0; j < n; ++j) Dr[j] -= factor * Dk[j];
-            }
+            for (int r = k + 1 + lane; r < n; r += lanes)
+                for (int j = k + 1; j <= r; ++j) X[r * stride + j] -= X[r * stride + k] * X[j * stride + k];
             WP_TILE_SYNC();
         }
+        for (int k = lane; k < n; k += lanes)
+            for (int r = k + 1; r < n; ++r) {
+                double sum = 0.0;
+                for (int j = k; j < r; ++j) sum += X[r * stride + j] * X[k * stride + j];
+                X[k * stride + r] = -sum * X[r * stride + r];
+            }
+        WP_TILE_SYNC();
+        for (int r = lane; r < n; r += lanes)
+            for (int k = 0; k < r; ++k) X[r * stride + k] = X[k * stride + r];
+        WP_TILE_SYNC();
     };
-    // Da -= B^T D^-1 B
-    const auto take = [&](const double* D, int n, int stride, const double* B, int m, double* Da, int stride_a) {
+    double* XB = first_scratch.data + at.base;
+    double* solved = second_scratch.data + at.base;
+    // Da -= B^T X^T X B
+    const auto take = [&](const double* X, int n, int stride, const double* B, int m, double* Da, int stride_a) {
         if (is_six(n) && is_six(m)) {
-            double solved[36] = {};
-            for (int k = 0; k < 6; ++k) add_six(D + k * stride, B, 6, solved + 6 * k);
+            double W[36] = {};
+            for (int k = 0; k < 6; ++k)
+                for (int l = 0; l <= k; ++l)
+                    for (int c = 0; c < 6; ++c) W[6 * k + c] += X[k * stride + l] * B[6 * l + c];
             for (int k = 0; k < 6; ++k)
                 for (int c = 0; c < 6; ++c)
-                    for (int j = 0; j < 6; ++j) Da[c * stride_a + j] -= B[6 * k + c] * solved[6 * k + j];
-        } else {
-            for (int c = lane; c < m; c += lanes) {
-                for (int k = 0; k < n; ++k) {
-                    double solved = 0.0;
-                    for (int l = 0; l < n; ++l) solved += D[k * stride + l] * B[l * m + c];
-                    for (int j = 0; j < m; ++j) Da[c * stride_a + j] -= solved * B[k * m + j];
-                }
+                    for (int j = 0; j < 6; ++j) Da[c * stride_a + j] -= W[6 * k + c] * W[6 * k + j];
+            return;
+        }
+        for (int c = 0; c < m; ++c) {
+            for (int r = lane; r < n; r += lanes) {
+                double sum = 0.0;
+                for (int l = 0; l <= r; ++l) sum += X[r * stride + l] * B[l * m + c];
+                XB[r] = sum;
             }
+            WP_TILE_SYNC();
+            for (int k = lane; k < n; k += lanes) {
+                double sum = 0.0;
+                for (int r = k; r < n; ++r) sum += X[k * stride + r] * XB[r];
+                solved[k] = sum;
+            }
+            WP_TILE_SYNC();
+            for (int j = lane; j < m; j += lanes) {
+                double sum = 0.0;
+                for (int k = 0; k < n; ++k) sum += B[k * m + j] * solved[k];
+                Da[c * stride_a + j] -= sum;
+            }
+            WP_TILE_SYNC();
         }
     };
     for (int i = 0; i < at.unknowns; i = node_end[i]) {
         const int n = node_end[i] - i;
-        double* D = H.inverse.data + row[i];
-        invert(D, H.own.data + row[i], n, stride_of(i));
+        double* X = H.inverse.data + row[i];
+        invert(X, H.own.data + row[i], n, stride_of(i));
         for (int p = pair_start[i]; p < pair_end[i]; ++p) {
             const int a = later[p];
-            take(D, n, stride_of(i), pair + entry[p], node_end[a] - a, H.inverse.data + row[a], stride_of(a));
+            take(X, n, stride_of(i), pair + entry[p], node_end[a] - a, H.inverse.data + row[a], stride_of(a));
             WP_TILE_SYNC();
         }
     }
 """
 )
-def factor_blocks(H: BlockMatrix, at: BlockRange):
-    """Invert every D_a, in the place of own_a's copy."""
+def factor_blocks(
+    H: BlockMatrix, at: BlockRange, first_scratch: wp.array[wp.float64], second_scratch: wp.array[wp.float64]
+):
+    """Find every D_a and invert its factor, in the place of own_a's copy."""
     ...
 
 
 @wp.func_native(
     _GROUP
-    + _TIMES
+    + _SOLVE_NODE
     + """
     const double* b = right.data + at.base;
     double* out = x.data + at.base;
@@ -179,7 +214,7 @@ def factor_blocks(H: BlockMatrix, at: BlockRange):
         if (is_six(n))
             for (int r = 0; r < 6; ++r) rest[i + r] -= taken[r];
         WP_TILE_SYNC();
-        times(H.inverse.data, i, n, rest, out);
+        solve_node(i, n, rest, out);
         WP_TILE_SYNC();
     }
 """
@@ -193,20 +228,21 @@ def solve_upper(
 
 @wp.func_native(
     _GROUP
-    + _TIMES
+    + _SOLVE_NODE
     + """
     double* out = x.data + at.base;
     double* rest = right.data + at.base;
     for (int i = 0; i < at.unknowns; i = node_end[i]) {
         const int n = node_end[i] - i;
-        times(H.inverse.data, i, n, rest, out);
+        solve_node(i, n, rest, out);
         WP_TILE_SYNC();
         for (int p = pair_start[i]; p < pair_end[i]; ++p) {
             const int a = later[p], m = node_end[a] - a;
             const double* B = pair + entry[p];
             if (is_six(n) && is_six(m)) {
                 double taken[6] = {};
-                add_six(out + i, B, 6, taken);
+                for (int r = 0; r < 6; ++r)
+                    for (int c = 0; c < 6; ++c) taken[c] += out[i + r] * B[6 * r + c];
                 for (int c = 0; c < 6; ++c) rest[a + c] -= taken[c];
             } else {
                 for (int c = lane; c < m; c += lanes) {
@@ -227,10 +263,25 @@ def solve_lower(H: BlockMatrix, at: BlockRange, right: wp.array[wp.float64], x: 
 
 @wp.func_native(
     _GROUP
-    + _TIMES
     + """
-    for (int i = 0; i < at.unknowns; i = node_end[i])
-        times(H.own.data, i, node_end[i] - i, x.data + at.base, y.data + at.base);
+    for (int i = 0; i < at.unknowns; i = node_end[i]) {
+        const int n = node_end[i] - i, stride = stride_of(i);
+        const double* own = H.own.data + row[i];
+        const double* b = x.data + at.base + i;
+        double* out = y.data + at.base + i;
+        if (is_six(n)) {
+            double sum[6] = {};
+            for (int c = 0; c < 6; ++c)  // of a symmetric block
+                for (int r = 0; r < 6; ++r) sum[r] += own[c * stride + r] * b[c];
+            for (int r = 0; r < 6; ++r) out[r] = sum[r];
+        } else {
+            for (int r = lane; r < n; r += lanes) {
+                double sum = 0.0;
+                for (int c = 0; c < n; ++c) sum += own[r * stride + c] * b[c];
+                out[r] = sum;
+            }
+        }
+    }
     WP_TILE_SYNC();
 """
 )

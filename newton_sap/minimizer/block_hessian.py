@@ -181,4 +181,4 @@ def assemble_blocks(H: BlockMatrix, m: Motion, pools: Pools, problem: Problem, a
         for j in range(H.row[u], H.row[u] + H.node_end[u] - H.node[u]):
             H.inverse[j] = H.own[j]
     sync()
-    factor_blocks(H, part)
+    factor_blocks(H, part, problem.dv, problem.dp)

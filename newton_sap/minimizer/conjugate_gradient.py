@@ -85,7 +85,10 @@ def solve_iteratively(cg: LargeGroups, m: Motion, pools: Pools, problem: Problem
     count = int(0)
     while rz > goal and count < MAX_ITERATIONS:
         multiply(cg, pools.couplers, at, part)
-        alpha = rz / inner(part, cg.p, cg.q)
+        curvature = inner(part, cg.p, cg.q)
+        if not curvature > wp.float64(0.0):  # rounding has the better of it
+            break
+        alpha = rz / curvature
         add_vector(part, ONE, problem.dv, alpha, cg.t)
         add_vector(part, ONE, cg.r, -alpha, cg.q)
         add_vector(part, ONE, cg.z, -alpha, cg.Dq)
