@@ -9,21 +9,22 @@ from newton_sap.linalg.blocks import BlockMatrix, BlockRange
 
 BASE, ITEMS, START = 3, 2, 5
 """Where the group begins in arrays that it shares with others."""
+STRIDE = 16
+"""Room for unknowns of a contact."""
 
 
 @wp.kernel(enable_backward=False)
 def assemble(
     H: BlockMatrix,
     at: BlockRange,
-    pair: wp.array[wp.int32],
     J: wp.array[wp.vec3d],
     unknown: wp.array[wp.int32],
-    first: wp.array[wp.int32],
+    stride: int,
+    support: wp.array[wp.int32],
     G: wp.array[wp.mat33d],
 ):
     """H += J^T G J of every contact."""
-    for c in range(G.shape[0]):
-        blocks.add_to_blocks(H, at, pair[c], J, unknown, first[c], first[c + 1] - first[c], G[c])
+    blocks.add_contacts(H, at, J, unknown, stride, support, G, 0, G.shape[0])
 
 
 @wp.kernel(enable_backward=False)
@@ -63,7 +64,7 @@ class Problem:
             self.A[s:e, s:e] = root @ root.T + 0.1 * np.eye(e - s)
         pairs = sorted(tuple(sorted(p)) for p in pairs)
         self.H = self.A.copy()
-        J, unknown, first, of_pair, G = [], [], [0], [], []
+        J, unknown, support, of_pair, G = [], [], [], [], []
         for p, (i, a) in enumerate([*pairs, *pairs, *((i, i) for i in range(len(sizes)))]):
             nodes = [i] if i == a else [i, a]
             u = np.concatenate([np.arange(starts[k], ends[k]) for k in nodes])
@@ -73,20 +74,26 @@ class Problem:
             root = rng.normal(size=(3, 3))
             g = stiffness * root @ root.T
             self.H[np.ix_(u, u)] += j @ g @ j.T
-            J.append(j)
-            unknown.append(u)
-            first.append(first[-1] + len(u))
+            J.append(np.pad(j, ((0, STRIDE - len(u)), (0, 0)), constant_values=np.nan))
+            unknown.append(np.pad(u, (0, STRIDE - len(u)), constant_values=-1))
+            support.append(len(u))
             of_pair.append(pairs.index((i, a)) if i != a else -1)
             G.append(g)
         self.pairs = pairs
+        G.append(np.zeros((3, 3)))  # an open contact
+        J.append(J[0])
+        unknown.append(unknown[0])
+        support.append(support[0])
+        of_pair.append(-1)
         self.contacts = (
-            wp.array(of_pair, dtype=wp.int32),
             wp.array(np.concatenate(J), dtype=wp.vec3d),
             wp.array(np.concatenate(unknown), dtype=wp.int32),
-            wp.array(first, dtype=wp.int32),
+            STRIDE,
+            wp.array(support, dtype=wp.int32),
             wp.array(np.array(G), dtype=wp.mat33d),
         )
         self.matrix, self.at = self._blocks(sizes, margin)
+        self.matrix.item_pair = wp.array([0] * ITEMS + of_pair, dtype=wp.int32)
 
     def _blocks(self, sizes, margin):
         """Lay the matrix out, with ``margin`` more columns per row as prescribed dofs leave."""

@@ -293,57 +293,66 @@ def multiply_own(H: BlockMatrix, at: BlockRange, x: wp.array[wp.float64], y: wp.
 @wp.func_native(
     _GROUP
     + """
-    const double* j = (const double*)(J.data + first);
-    const int* u = unknown.data + first;
-    if (count == 0) return;
-    const int i = node[u[0]], a = node[u[count - 1]], stride = stride_of(i);
-    const int n = node_end[i] - i, m = a == i ? 0 : node_end[a] - a;
     double* own = H.own.data;
-    double* B = m ? pair + entry[of_pair] : nullptr;
-    if (is_six(n) && count == n + m && (m == 0 || m == 6)) {
-        double x[3][12], Gx[3][12];
-        for (int c = 0; c < count; ++c)
-            for (int k = 0; k < 3; ++k) x[k][c] = j[3 * c + k];
-        for (int k = 0; k < 3; ++k)
+    const auto add = [&](const double* j, const int* u, int count, int of_pair, const auto& G) {
+        const int i = node[u[0]], a = node[u[count - 1]];
+        const int n = node_end[i] - i, m = a == i ? 0 : node_end[a] - a;
+        double* B = m ? pair + entry[of_pair] : nullptr;
+        if (is_six(n) && count == n + m && (m == 0 || m == 6)) {
+            double x[3][12], Gx[3][12];
             for (int c = 0; c < count; ++c)
-                Gx[k][c] = G.data[k][0] * x[0][c] + G.data[k][1] * x[1][c] + G.data[k][2] * x[2][c];
-        const auto add = [&](int from, int to, double* out, int stride) {
-            for (int r = 0; r < 6; ++r) {
-                const double x0 = x[0][from + r], x1 = x[1][from + r], x2 = x[2][from + r];
-                for (int c = to; c < to + 6; ++c) out[r * stride + c - to] += x0 * Gx[0][c] + x1 * Gx[1][c] + x2 * Gx[2][c];
-            }
-        };
-        add(0, 0, own + row[i], stride);
-        if (m == 0) return;
-        add(0, 6, B, 6);
-        add(6, 6, own + row[a], stride_of(a));
-        return;
-    }
-    for (int b = lane; b < count; b += lanes) {
-        const double x = j[3 * b], y = j[3 * b + 1], z = j[3 * b + 2];
-        const double g0 = G.data[0][0] * x + G.data[0][1] * y + G.data[0][2] * z;
-        const double g1 = G.data[1][0] * x + G.data[1][1] * y + G.data[1][2] * z;
-        const double g2 = G.data[2][0] * x + G.data[2][1] * y + G.data[2][2] * z;
-        const bool early = u[b] < i + n;
-        for (int c = 0; c < count; ++c) {
-            const double value = g0 * j[3 * c] + g1 * j[3 * c + 1] + g2 * j[3 * c + 2];
-            if ((u[c] < i + n) == early) own[row[u[b]] + u[c] - node[u[b]]] += value;
-            else if (early) B[(u[b] - i) * m + u[c] - a] += value;
+                for (int k = 0; k < 3; ++k) x[k][c] = j[3 * c + k];
+            for (int k = 0; k < 3; ++k)
+                for (int c = 0; c < count; ++c) Gx[k][c] = G[k][0] * x[0][c] + G[k][1] * x[1][c] + G[k][2] * x[2][c];
+            const auto product = [&](int from, int to, double* out, int stride) {
+                for (int r = 0; r < 6; ++r) {
+                    const double x0 = x[0][from + r], x1 = x[1][from + r], x2 = x[2][from + r];
+                    for (int c = 0; c < 6; ++c)
+                        out[r * stride + c] += x0 * Gx[0][to + c] + x1 * Gx[1][to + c] + x2 * Gx[2][to + c];
+                }
+            };
+            product(0, 0, own + row[i], stride_of(i));
+            if (m == 0) return;
+            product(0, 6, B, 6);
+            product(6, 6, own + row[a], stride_of(a));
+            return;
         }
+        for (int b = lane; b < count; b += lanes) {
+            const double x = j[3 * b], y = j[3 * b + 1], z = j[3 * b + 2];
+            const double g0 = G[0][0] * x + G[0][1] * y + G[0][2] * z;
+            const double g1 = G[1][0] * x + G[1][1] * y + G[1][2] * z;
+            const double g2 = G[2][0] * x + G[2][1] * y + G[2][2] * z;
+            const bool early = u[b] < i + n;
+            for (int c = 0; c < count; ++c) {
+                const double value = g0 * j[3 * c] + g1 * j[3 * c + 1] + g2 * j[3 * c + 2];
+                if ((u[c] < i + n) == early) own[row[u[b]] + u[c] - node[u[b]]] += value;
+                else if (early) B[(u[b] - i) * m + u[c] - a] += value;
+            }
+        }
+    };
+    for (int c = 0; c < contacts; ++c) {
+        const int slot = first + c;
+        const auto& G = stiffness.data[slot].data;
+        if (support.data[slot] > 0 && G[0][0] + G[1][1] + G[2][2] > 0.0) {
+            const long long at_slot = (long long)slot * stride;
+            add((const double*)(J.data + at_slot), unknown.data + at_slot, support.data[slot], H.item_pair.data[at.items + c], G);
+        }
+        WP_TILE_SYNC();
     }
 """
 )
-def add_to_blocks(
+def add_contacts(
     H: BlockMatrix,
     at: BlockRange,
-    of_pair: int,
     J: wp.array[wp.vec3d],
     unknown: wp.array[wp.int32],
+    stride: int,
+    support: wp.array[wp.int32],
+    stiffness: wp.array[wp.mat33d],
     first: int,
-    count: int,
-    G: wp.mat33d,
+    contacts: int,
 ):
-    """H += J^T G J of one contact; unknowns ascend and belong to one node or the two of a pair."""
+    """H += J^T G J of every contact with a G; unknowns ascend and belong to one node or the two of the item's pair."""
     ...
 
 

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from ..linalg.blocks import BlockMatrix, BlockRange, add_to_blocks, factor_blocks
+from ..linalg.blocks import BlockMatrix, BlockRange, add_contacts, factor_blocks
 from ..linalg.lanes import sync
 from ..workspace import CouplerPool, Motion, Pools, Problem
 from .objective import Range, is_closed, row_stiffness
@@ -165,14 +165,8 @@ def assemble_blocks(H: BlockMatrix, m: Motion, pools: Pools, problem: Problem, a
         diagonal = H.row[u] + i - H.node[u]
         H.own[diagonal] = H.own[diagonal] + row_stiffness(pools.rows, problem, u)
     sync()
-    contacts = pools.contacts
-    for c in range(at.contacts):
-        slot = at.contact_start + c
-        if is_closed(contacts, slot):
-            pair = H.item_pair[part.items + c]
-            first = slot * contacts.stride
-            add_to_blocks(H, part, pair, contacts.J, contacts.unknown, first, contacts.support[slot], contacts.G[slot])
-        sync()
+    pool = pools.contacts
+    add_contacts(H, part, pool.J, pool.unknown, pool.stride, pool.support, pool.G, at.contact_start, at.contacts)
     for c in range(at.couplers):
         add_coupler(H, pools.couplers, at, part, at.coupler_start + c, H.item_pair[part.items + at.contacts + c])
         sync()
