@@ -143,9 +143,14 @@ _SOLVE_NODE = """
             return;
         }
         for (int c = 0; c < m; ++c) {
+            bool some = false;  // contacts move few of a long node's unknowns
+            for (int l = 0; l < n; ++l) some |= B[l * m + c] != 0.0;
+            if (!some) continue;
+            for (int l = lane; l < n; l += lanes) solved[l] = B[l * m + c];
+            WP_TILE_SYNC();
             for (int r = lane; r < n; r += lanes) {
                 double sum = 0.0;
-                for (int l = 0; l <= r; ++l) sum += X[r * stride + l] * B[l * m + c];
+                for (int l = 0; l <= r; ++l) sum += X[r * stride + l] * solved[l];
                 XB[r] = sum;
             }
             WP_TILE_SYNC();
@@ -155,10 +160,11 @@ _SOLVE_NODE = """
                 solved[k] = sum;
             }
             WP_TILE_SYNC();
-            for (int j = lane; j < m; j += lanes) {
-                double sum = 0.0;
-                for (int k = 0; k < n; ++k) sum += B[k * m + j] * solved[k];
-                Da[c * stride_a + j] -= sum;
+            double* __restrict out = Da + c * stride_a;
+            for (int k = 0; k < n; ++k) {
+                const double factor = solved[k];
+                const double* __restrict row = B + k * m;
+                for (int j = lane; j < m; j += lanes) out[j] -= factor * row[j];
             }
             WP_TILE_SYNC();
         }
@@ -245,10 +251,11 @@ def solve_upper(
                     for (int c = 0; c < 6; ++c) taken[c] += out[i + r] * B[6 * r + c];
                 for (int c = 0; c < 6; ++c) rest[a + c] -= taken[c];
             } else {
-                for (int c = lane; c < m; c += lanes) {
-                    double taken = 0.0;
-                    for (int r = 0; r < n; ++r) taken += B[r * m + c] * out[i + r];
-                    rest[a + c] -= taken;
+                double* __restrict later_rest = rest + a;
+                for (int r = 0; r < n; ++r) {
+                    const double factor = out[i + r];
+                    const double* __restrict entries = B + r * m;
+                    for (int c = lane; c < m; c += lanes) later_rest[c] -= factor * entries[c];
                 }
             }
         }
