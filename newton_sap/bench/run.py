@@ -12,7 +12,7 @@ import newton
 import numpy as np
 import warp as wp
 
-from .scenes import RENEWAL, BenchScene
+from .scenes import PILES, RENEWAL, BenchScene
 
 PER_GRAPH = 2
 """Steps per captured graph: the two states change places, so the second step ends where the first began."""
@@ -30,7 +30,7 @@ CAPACITIES = {
     "quadruped": (160, 40),
     "quadruped_active": (160, 40),
     "spheres32": (640, 256),
-    **{f"pile{count}": (24 * count, 8 * count) for count in (32, 128, 512, 1024)},
+    **{f"pile{count}": (24 * count, 8 * count) for count in PILES},
 }
 """Rows and contacts per world; SolverMuJoCo's own defaults come from the start state and overflow."""
 

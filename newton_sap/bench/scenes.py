@@ -23,6 +23,8 @@ RENEWAL = 10
 """Steps for which the random joint forces stay the same."""
 TABLE = 64
 """Different force vectors before the sequence repeats."""
+PILES = (32, 128, 512, 1024)
+"""Spheres in each of the piles."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Recipe:
     """Largest random joint force; 0 for none."""
     conservative: bool = False
     rests: bool = True
+    """Whether everything comes to rest on the ground if no forces move it."""
     by_name: bool = False
     """Whether it runs only where it is asked for, as scenes do that are one large world."""
 
@@ -175,16 +178,20 @@ def _boxes10(builder: newton.ModelBuilder) -> None:
         builder.add_shape_box(body, hx=0.1, hy=0.1, hz=0.1, cfg=light)
 
 
-def _spheres32(builder: newton.ModelBuilder) -> None:
-    """Two layers of spheres in a bin, a little disordered so that the pile has to find its rest."""
-    wall, height, side = 0.02, 0.15, 0.24
+def _add_bin(builder: newton.ModelBuilder, half: float, height: float, wall: float) -> None:
+    """Four walls around a square; ``half`` its half width, ``height`` and ``wall`` half the height and thickness of each."""
     for axis in (0, 1):
         for sign in (-1.0, 1.0):
             at = [0.0, 0.0, height]
-            at[axis] = sign * (side + wall)
-            half = [side + 2 * wall, side + 2 * wall, height]
-            half[axis] = wall
-            builder.add_shape_box(-1, xform=wp.transform(at), hx=half[0], hy=half[1], hz=half[2])
+            at[axis] = sign * (half + wall)
+            size = [half + 2 * wall, half + 2 * wall, height]
+            size[axis] = wall
+            builder.add_shape_box(-1, xform=wp.transform(at), hx=size[0], hy=size[1], hz=size[2])
+
+
+def _spheres32(builder: newton.ModelBuilder) -> None:
+    """Two layers of spheres in a bin, a little disordered so that the pile has to find its rest."""
+    _add_bin(builder, half=0.24, height=0.15, wall=0.02)
     jitter = np.random.default_rng(3).uniform(-0.004, 0.004, (32, 2))
     for i in range(32):
         x, y = 0.115 * (i % 4 - 1.5), 0.115 * (i // 4 % 4 - 1.5)
@@ -197,19 +204,12 @@ def _pile(count: int) -> Callable[[newton.ModelBuilder], None]:
     """Return what builds so many spheres in layers above each other, a little disordered, in a bin half as wide as high."""
 
     def build(builder: newton.ModelBuilder) -> None:
-        radius, gap, wall = 0.1, 0.022, 0.1
+        radius, gap = 0.1, 0.022
         light = builder.default_shape_cfg.copy()
         light.density = 100.0
         across = max(2, round((count / 2) ** (1 / 3)))
         layers = -(-count // across**2)
-        half, height = 0.11 * across + 0.05, 0.12 * layers
-        for axis in (0, 1):
-            for sign in (-1.0, 1.0):
-                at = [0.0, 0.0, height]
-                at[axis] = sign * (half + wall)
-                size = [half + 2 * wall, half + 2 * wall, height]
-                size[axis] = wall
-                builder.add_shape_box(-1, xform=wp.transform(at), hx=size[0], hy=size[1], hz=size[2])
+        _add_bin(builder, half=0.11 * across + 0.05, height=0.12 * layers, wall=0.1)
         shift = np.random.default_rng(0).uniform(-0.4 * gap, 0.4 * gap, (count, 3))
         for i in range(count):
             layer, place = divmod(i, across**2)
@@ -313,7 +313,7 @@ SCENES: dict[str, Recipe] = {
         f"pile{count}": Recipe(
             _pile(count), f"{count} spheres that collapse in a bin", warm_up=100, rests=False, by_name=True
         )
-        for count in (32, 128, 512, 1024)
+        for count in PILES
     },
 }
 """Every benchmark scene by its name."""

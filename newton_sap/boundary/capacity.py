@@ -106,7 +106,7 @@ def large_group_storage(topology, problem, motion, pools, device) -> LargeGroups
     part = np.repeat(np.arange(len(slots)), np.diff(topology.part_start))
     pairs = slots[part] + len(pools.couplers.law)
     dofs = np.split(np.diff(arrays["tree_dof_start"]), arrays["group_tree_start"][1:-1])
-    large = np.array(arrays["group_hessian_start"]) < 0
-    entries = [pair_entries(d, n) if is_large else 0 for d, n, is_large in zip(dofs, pairs, large, strict=True)]
+    groups = zip(dofs, pairs, topology.large_groups, strict=True)
+    entries = [pair_entries(d, n) if is_large else 0 for d, n, is_large in groups]
     start, total = place_blocks(np.array(entries), part if device.is_cpu else None)
     return allocate_large_groups(problem, motion, pools, start, total, device)

@@ -60,9 +60,14 @@ class Topology:
     """Newton joints that close loops."""
 
     @property
+    def large_groups(self) -> np.ndarray:
+        """(G,) whether a group is too large for a factored Hessian."""
+        return np.array(self.arrays["group_hessian_start"]) < 0
+
+    @property
     def needs_iterations(self) -> bool:
         """Whether some group is too large for a factored Hessian."""
-        return bool((np.array(self.arrays["group_hessian_start"]) < 0).any())
+        return bool(self.large_groups.any())
 
     @property
     def groups_meet(self) -> bool:

@@ -19,9 +19,8 @@ WIDE = wp.constant(-2)
 class Span:
     """The trees that an item couples, each named by its first unknown."""
 
-    earlier: int
+    earlier: int  # or ALONE, or WIDE
     later: int
-    kind: int  # ALONE, WIDE, or the earlier tree of two
 
 
 @wp.func
@@ -41,20 +40,22 @@ def block_range(H: BlockMatrix, at: Range, g: int):
 def coupler_span(H: BlockMatrix, pool: CouplerPool, at: Range, row: int):
     """The trees of one coupler row that acts."""
     first = row * pool.stride
+    earliest = int(at.unknowns)
+    latest = int(-1)
+    for s in range(first, first + pool.support[row]):
+        node = H.node[at.base + pool.unknown[s]]
+        earliest = wp.min(earliest, node)
+        latest = wp.max(latest, node)
     span = Span()
-    span.earlier = at.unknowns
-    span.later = -1
+    span.earlier = earliest
+    span.later = latest
+    if latest <= earliest or pool.G[row] <= wp.float64(0.0):
+        span.earlier = ALONE
+        return span
     for s in range(first, first + pool.support[row]):
         node = H.node[at.base + pool.unknown[s]]
-        span.earlier = wp.min(span.earlier, node)
-        span.later = wp.max(span.later, node)
-    span.kind = span.earlier
-    if span.later <= span.earlier or pool.G[row] <= wp.float64(0.0):
-        span.kind = ALONE
-    for s in range(first, first + pool.support[row]):
-        node = H.node[at.base + pool.unknown[s]]
-        if span.kind >= 0 and node != span.earlier and node != span.later:
-            span.kind = WIDE
+        if node != earliest and node != latest:
+            span.earlier = WIDE
     return span
 
 
@@ -66,13 +67,13 @@ def item_span(H: BlockMatrix, pools: Pools, at: Range, item: int):
     contacts = pools.contacts
     slot = at.contact_start + item
     span = Span()
-    span.kind = ALONE
+    span.earlier = ALONE
     if contacts.support[slot] > 0 and is_closed(contacts, slot):
         first = slot * contacts.stride
-        span.earlier = H.node[at.base + contacts.unknown[first]]
+        earliest = H.node[at.base + contacts.unknown[first]]
         span.later = H.node[at.base + contacts.unknown[first + contacts.support[slot] - 1]]
-        if span.later > span.earlier:
-            span.kind = span.earlier
+        if span.later > earliest:
+            span.earlier = earliest
     return span
 
 
@@ -87,10 +88,10 @@ def sort_items(H: BlockMatrix, pools: Pools, at: Range, part: BlockRange):
         H.found[base + i] = -1
         i = H.node_end[base + i]
     for item in range(items):
-        kind = item_span(H, pools, at, item).kind
-        H.item_pair[part.items + item] = kind
-        if kind >= 0:
-            H.pair_end[base + kind] = H.pair_end[base + kind] + 1
+        earlier = item_span(H, pools, at, item).earlier
+        H.item_pair[part.items + item] = earlier
+        if earlier >= 0:
+            H.pair_end[base + earlier] = H.pair_end[base + earlier] + 1
     total = int(0)
     i = int(0)
     while i < at.unknowns:
@@ -100,10 +101,10 @@ def sort_items(H: BlockMatrix, pools: Pools, at: Range, part: BlockRange):
         total += count
         i = H.node_end[base + i]
     for item in range(items):
-        kind = H.item_pair[part.items + item]
-        if kind >= 0:
-            H.item[part.items + H.pair_end[base + kind]] = item
-            H.pair_end[base + kind] = H.pair_end[base + kind] + 1
+        earlier = H.item_pair[part.items + item]
+        if earlier >= 0:
+            H.item[part.items + H.pair_end[base + earlier]] = item
+            H.pair_end[base + earlier] = H.pair_end[base + earlier] + 1
 
 
 @wp.func

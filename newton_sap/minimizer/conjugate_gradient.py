@@ -100,4 +100,3 @@ def solve_iteratively(cg: LargeGroups, m: Motion, pools: Pools, problem: Problem
     for i in range(at.lane, at.unknowns, at.lanes):
         problem.dp[at.base + i] = mass_times(m.A, problem, problem.dv, at.base + i, at.base)
     sync()
-    return count

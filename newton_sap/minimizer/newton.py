@@ -18,7 +18,7 @@ from ..workspace import (
     Problem,
     Stats,
     Tree,
-)  # fmt: skip
+)
 from .conjugate_gradient import solve_iteratively
 from .hessian import newton_direction
 from .impacts import bounce
