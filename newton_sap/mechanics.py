@@ -25,6 +25,9 @@ def place(solver, state) -> None:
     orders.qd_in = int(getattr(state, "joint_qd_order", "public") == "sap")
     orders.reference_is_com = int(solver.options.position_update == "symplectic")
     copied = state_arrays(state, wp.clone(state.body_q), wp.clone(state.body_qd))
+    if solver.model.joint_dof_count:
+        copied.joint_qd = wp.clone(state.joint_qd)
+        solver._adopt_initial_velocities(state, copied.joint_qd)
     solver.launches.trees(publish_bodies, [solver.joints, solver.bodies, solver.arrived, orders, copied])
 
 

@@ -66,8 +66,21 @@ class UnknownOptionError(ValueError):
     """A solver's constructor takes no such keyword."""
 
 
-_outcomes: dict[str, tuple[type | None, SolverInfo]] = {}
-"""What importing each target gave, so that a failure is met once and reported from here afterwards."""
+@dataclass(frozen=True)
+class _Outcome:
+    """What importing a target gave; a row's fields of the same names."""
+
+    solver_class: type | None
+    status: str
+    reason: str
+    details: str
+
+    def of(self, row: SolverInfo) -> SolverInfo:
+        return replace(row, status=self.status, reason=self.reason, details=self.details)
+
+
+_outcomes: dict[str, _Outcome] = {}
+"""By target, so that a failure is met once and reported from here afterwards."""
 
 
 def list_solvers(*, load: bool = False) -> tuple[SolverInfo, ...]:
@@ -80,7 +93,7 @@ def list_solvers(*, load: bool = False) -> tuple[SolverInfo, ...]:
     if load:
         rows = [row if row.status == _SHADOWED else _load(row)[1] for row in rows]
     else:
-        rows = [_outcomes[row.target][1] if _known(row) else row for row in rows]
+        rows = [_outcomes[row.target].of(row) if _known(row) else row for row in rows]
     return tuple(rows)
 
 
@@ -186,8 +199,14 @@ def _builtin_name(class_name: str) -> str:
 
 
 def normalise(name: str) -> str:
-    """Return the registry's spelling of a name: lower case with underscores."""
-    return name.strip().lower().replace("-", "_")
+    """Return the registry's spelling of a name: lower case with underscores; ``"module:Class"`` stays as it is."""
+    attribute = name.partition(":")[2]
+    is_class = attribute != attribute.lower()  # names of plugins have no capitals
+    return name.strip() if is_class else _lower(name.strip())
+
+
+def _lower(name: str) -> str:
+    return name.lower().replace("-", "_")
 
 
 def _distribution(point: EntryPoint) -> tuple[str, str]:
@@ -198,14 +217,13 @@ def _distribution(point: EntryPoint) -> tuple[str, str]:
 
 def _find(name: str) -> SolverInfo:
     rows = _discover()
-    wanted = normalise(name)
+    wanted = _lower(name.strip())
     for row in rows:
-        if normalise(row.name) == wanted:
+        if _lower(row.name) == wanted:
             return row
-    if ":" in name:
-        module, _, attribute = name.partition(":")
-        if attribute.isidentifier() and all(part.isidentifier() for part in module.split(".")):
-            return SolverInfo(attribute, name, module.partition(".")[0], "unknown")
+    module, colon, attribute = name.partition(":")
+    if colon and attribute.isidentifier() and all(part.isidentifier() for part in module.split(".")):
+        return SolverInfo(attribute, name, module.partition(".")[0], "unknown")
     names = [row.name for row in rows]
     raise SolverNotFoundError(
         f"no solver named {name!r}{suggestion(wanted, names)} (installed: {', '.join(names)}); a plugin registers itself "
@@ -218,10 +236,14 @@ def _known(row: SolverInfo) -> bool:
 
 
 def _load(row: SolverInfo) -> tuple[type | None, SolverInfo]:
-    if row.target in _outcomes:
-        solver_class, seen = _outcomes[row.target]
-        return solver_class, replace(row, status=seen.status, reason=seen.reason, details=seen.details)
-    module, _, attribute = row.target.partition(":")
+    if row.target not in _outcomes:
+        _outcomes[row.target] = _import(row.target)
+    outcome = _outcomes[row.target]
+    return outcome.solver_class, outcome.of(row)
+
+
+def _import(target: str) -> _Outcome:
+    module, _, attribute = target.partition(":")
     solver_class: type | None = None
     try:
         found = import_module(module)
@@ -232,9 +254,7 @@ def _load(row: SolverInfo) -> tuple[type | None, SolverInfo]:
     except Exception as error:  # a plugin may fail in any way; the row keeps it from reaching the others
         reason, details = f"{type(error).__name__}: {error}", traceback.format_exc()
     status = _BROKEN if solver_class is None else _LOADED
-    row = replace(row, status=status, reason=reason, details=details)
-    _outcomes[row.target] = (solver_class, row)
-    return solver_class, row
+    return _Outcome(solver_class, status, reason, details)
 
 
 def _objection(candidate: object) -> str:

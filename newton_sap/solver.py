@@ -64,8 +64,9 @@ _Base = newton.solvers.SolverBase
 class SolverSAP(OwnedDetection, CoupledArticulations):
     """Articulated rigid bodies with frictional contact by the semi-analytic primal (SAP) method.
 
-    Each step minimises a strictly convex cost, which has exactly one minimum, and always finds it. Contacts come
-    from a ``newton.CollisionPipeline``: run it and hand its contacts to :meth:`step`, or give it to the solver.
+    Each step minimises a strictly convex cost, which has exactly one minimum; :meth:`report` counts the steps that did not
+    find it. Contacts come from a ``newton.CollisionPipeline``: run it and hand its contacts to :meth:`step`, or give it to
+    the solver.
 
     Simulated: prismatic, revolute, ball, fixed, free, distance and D6 joints in trees of any shape, any
     number of worlds of any size, kinematic root bodies, contact with friction, joint limits, drives, dry friction,
@@ -235,7 +236,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _move_bodies(self, frame: Frame) -> None:
         """Public velocity to sap velocity, and poses, velocities and motion columns."""
-        self._adopt_initial_velocities(frame)
+        self._adopt_initial_velocities(frame.state_in, frame.before.joint_qd)
         self.motion.group_speed.zero_()
         self.launches.trees(kinematics, [self.joints, self.bodies, self.motion, frame.orders, frame.before])
         if self.topology.groups_meet:
@@ -246,12 +247,12 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         if frame.commanded is not None:
             self.actuators.launch(self.launches, frame.commanded, frame.orders)
 
-    def _adopt_initial_velocities(self, frame: Frame) -> None:
-        """Where the model gives a free body its velocity through ``body_qd`` alone, start from that."""
-        if len(self._adopting_joints) and frame.orders.qd_in == 0:
-            model, state = self.model, frame.state_in
+    def _adopt_initial_velocities(self, state, joint_qd) -> None:
+        """Where the model gives a free body its velocity through ``body_qd`` alone, put that into a state's ``joint_qd``."""
+        if len(self._adopting_joints) and getattr(state, "joint_qd_order", "public") == "public":
+            model = self.model
             inputs = [self._adopting_joints, model.joint_child, model.joint_qd_start, model.joint_X_p]
-            inputs += [self._initial_body_qd, state.body_qd, state.joint_qd]
+            inputs += [self._initial_body_qd, state.body_qd, joint_qd]
             self.launches.single(adopt_body_velocity, len(self._adopting_joints), inputs)
 
     def _move_freely(self, frame: Frame) -> None:
@@ -441,8 +442,9 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     def inverse_dynamics(self, state_in, state_out, control, contacts, dt: float) -> InverseDynamics:
         """Explain an observed step: contact impulses in closed form, and the force that nothing accounts for.
 
-        Neither state is changed, except that ``body_q`` of ``state_in`` is refreshed. Reads the device, so it is not for
-        use inside a graph capture; the counters of :meth:`report` do not see it.
+        Neither state is changed, except that ``body_q`` of ``state_in`` is refreshed, and its ``joint_qd`` where :meth:`step`
+        would write it. Reads the device, so it is not for use inside a graph capture; the counters of :meth:`report` do
+        not see it.
 
         Args:
             state_in: State at the start of the step.

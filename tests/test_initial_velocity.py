@@ -51,3 +51,14 @@ def test_consistent_models_are_left_alone():
     builder = newton.ModelBuilder()
     builder.add_shape_sphere(builder.add_body(), radius=0.1)
     assert len(SolverSAP(builder.finalize())._adopting_joints) == 0
+
+
+def test_a_report_sees_the_velocity_that_the_first_step_takes():
+    """Energy and momentum of the initial state are those of the body's velocity, and the state stays as it is."""
+    model = thrown()
+    solver, state = SolverSAP(model), model.state()
+    report = solver.report(state)
+    np.testing.assert_allclose(report.linear_momentum[0], TWIST[:3], rtol=1e-6)
+    v, w = np.split(np.array(TWIST), 2)
+    np.testing.assert_allclose(report.kinetic_energy[0], 0.5 * (v @ v + 0.1 * w @ w), rtol=1e-6)
+    assert not state.joint_qd.numpy().any()

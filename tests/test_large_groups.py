@@ -134,6 +134,27 @@ def test_a_large_world_needs_no_hessian():
     assert carried == pytest.approx(model.body_mass.numpy().sum() * 9.81, rel=1e-3)
 
 
+@pytest.mark.parametrize("trees", [0, 1000])
+@pytest.mark.parametrize(("stiffness", "converges"), [(1e14, True), (1e17, False)])
+def test_absurdly_stiff_heaps_converge_or_are_counted(stiffness, converges, trees, monkeypatch):
+    """Forty balls in a heap, by either method: where rounding stops the iteration with much left over, the step is counted."""
+    monkeypatch.setattr(topology, "DIRECT_TREES", trees)
+    builder, random = newton.ModelBuilder(), np.random.default_rng(0)
+    cfg = newton.ModelBuilder.ShapeConfig(ke=stiffness)
+    for i in range(40):
+        x, y, _ = random.uniform(-0.3, 0.3, 3)
+        ball = builder.add_body(xform=wp.transform((x, y, 0.15 + 0.18 * (i // 9)), wp.quat_identity()))
+        builder.add_shape_sphere(ball, radius=0.1, cfg=cfg)
+    builder.add_ground_plane(cfg=cfg)
+    rig = Rig(builder, 1.0 / 240.0)
+    before = 0
+    for _ in range(32):
+        report = rig.run(1).solver.report()
+        counted, before = report.unconverged_steps[0] > before, report.unconverged_steps[0]
+        assert counted or report.residual[0] <= 1e-3 * report.scale[0]
+    assert report.healthy == converges and not report.non_finite_steps.any()
+
+
 def test_matrices_lie_one_behind_the_other_or_share_one_place():
     """Each dense matrix has a place of its own, or all of a part that of the largest."""
     entries = np.array([9, 0, 4])

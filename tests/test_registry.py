@@ -75,6 +75,21 @@ def test_sap_loads_and_installs():
         del newton.solvers.SolverSAP
 
 
+def test_a_class_that_was_loaded_by_its_path_keeps_its_registered_name(monkeypatch):
+    """install() loads SolverSAP as "module:Class"; its row in the list stays "sap", of this distribution."""
+    monkeypatch.setattr(registry, "_outcomes", {})
+    registry.get_solver("newton_sap:SolverSAP")
+    row = next(row for row in registry.list_solvers() if row.target == "newton_sap:SolverSAP")
+    assert (row.name, row.distribution, row.status) == ("sap", "newton-sap", "loaded")
+
+
+def test_spelling():
+    """Names lose case and hyphens, classes by their path keep them."""
+    assert registry.normalise(" Semi-Implicit ") == "semi_implicit"
+    assert registry.normalise("Fake-Other:sap") == "fake_other:sap"
+    assert registry.normalise("newton_sap:SolverSAP") == "newton_sap:SolverSAP"
+
+
 def test_good_plugin(plugin):
     """A plugin is listed without being imported, and imported when asked for."""
     plugin("fake-good", {"good": "fake_good:SolverGood"}, fake_good=GOOD)

@@ -17,6 +17,10 @@ wp.set_module_options({"enable_backward": False})
 
 TOLERANCE = wp.constant(wp.float64(1.0e-1))
 """Reduction of the preconditioned residual per Newton iteration; the next iteration takes up what is left."""
+PATIENCE = wp.constant(40)
+"""Newton iterations after which what is left may be what keeps them from ending,"""
+STRICT_TOLERANCE = wp.constant(wp.float64(1.0e-3))
+"""and the reduction from then on."""
 MAX_ITERATIONS = wp.constant(1000)
 ONE, TWO = wp.constant(wp.float64(1.0)), wp.constant(wp.float64(2.0))
 
@@ -68,7 +72,9 @@ def multiply(cg: LargeGroups, pool: CouplerPool, at: Range, part: BlockRange):
 
 
 @wp.func
-def solve_iteratively(cg: LargeGroups, m: Motion, pools: Pools, problem: Problem, at: Range, g: int):
+def solve_iteratively(
+    cg: LargeGroups, m: Motion, pools: Pools, problem: Problem, at: Range, g: int, iterations: int
+):
     """dv with H dv = -grad to the tolerance, and dp = A dv. Any iterate is a descent direction."""
     part = block_range(cg.H, at, g)
     assemble_blocks(cg.H, m, pools, problem, at, part)
@@ -81,7 +87,8 @@ def solve_iteratively(cg: LargeGroups, m: Motion, pools: Pools, problem: Problem
         cg.p[i] = cg.z[i]
     sync()
     rz = inner(part, cg.r, cg.z)
-    goal = TOLERANCE * TOLERANCE * rz
+    tolerance = wp.where(iterations < PATIENCE, TOLERANCE, STRICT_TOLERANCE)
+    goal = tolerance * tolerance * rz
     count = int(0)
     while rz > goal and count < MAX_ITERATIONS:
         multiply(cg, pools.couplers, at, part)

@@ -105,18 +105,34 @@ def search_direction(real, iterative: bool):
 
     @wp.func
     def direct(
-        tree: Tree, m: Motion, H: wp.array[real], large: LargeGroups, pools: Pools, problem: Problem, at: Range, g: int
+        tree: Tree,
+        m: Motion,
+        H: wp.array[real],
+        large: LargeGroups,
+        pools: Pools,
+        problem: Problem,
+        at: Range,
+        g: int,
+        iterations: int,
     ):
         factored(m.A, H, tree.group_hessian_start[g], pools, problem, at)
 
     @wp.func
     def direct_or_iterative(
-        tree: Tree, m: Motion, H: wp.array[real], large: LargeGroups, pools: Pools, problem: Problem, at: Range, g: int
+        tree: Tree,
+        m: Motion,
+        H: wp.array[real],
+        large: LargeGroups,
+        pools: Pools,
+        problem: Problem,
+        at: Range,
+        g: int,
+        iterations: int,
     ):
         if tree.group_hessian_start[g] >= wp.int64(0):
             factored(m.A, H, tree.group_hessian_start[g], pools, problem, at)
         else:
-            solve_iteratively(large, m, pools, problem, at, g)
+            solve_iteratively(large, m, pools, problem, at, g, iterations)
 
     return direct_or_iterative if iterative else direct
 
@@ -163,7 +179,7 @@ def minimize_kernel(evaluate_contact, real, iterative: bool = False):
             now = judge(tree, pools.contacts, problem, at, g, value, now, settings)
             now = bounce(m, pools.contacts, problem, at, now)
             if now.wants_step:
-                direction(tree, m, H, large, pools, problem, at, g)
+                direction(tree, m, H, large, pools, problem, at, g, now.iterations)
                 step = search(pools, problem, at, settings, value.cost, now.iterations)
                 now = take_step(pools.contacts, problem, at, now, step)
         dofs = tree.group_dof_start[g + 1] - tree.group_dof_start[g]

@@ -22,8 +22,9 @@ NON_FINITE = wp.constant(5)
 GOES_ON = wp.constant(-1)
 """In place of a reason."""
 
-TREE_ACCURACY = wp.constant(wp.float64(1.0e-3))
-"""Residual over scale of each tree, beside the tolerance for the group; bites where one outweighs another a thousand times."""
+LEAST_ACCURACY = wp.constant(wp.float64(1.0e-3))
+"""Residual over scale of each tree, beside the tolerance for the group; bites where one outweighs another a thousand times.
+And of the group where only its cost tells that it is done."""
 
 
 @wp.struct
@@ -68,12 +69,14 @@ def verdict(tree: Tree, problem: Problem, at: Range, g: int, value: Value, now: 
     """Why the iteration ends at this value, or that it goes on."""
     if not (wp.isfinite(value.residual) and wp.isfinite(value.cost)):
         return NON_FINITE
+    accuracy = wp.max(LEAST_ACCURACY, settings.optimality_rel)
     if value.residual <= settings.optimality_abs + settings.optimality_rel * value.scale:
-        accuracy = wp.max(TREE_ACCURACY, settings.optimality_rel)
         if trees_settled(tree, problem, at, g, accuracy, settings.optimality_abs):
             return OPTIMAL
     if cost_settled(value, now, settings):
-        return COST
+        if value.residual <= settings.optimality_abs + accuracy * value.scale:
+            return COST
+        return STALLED  # rounding left no direction that leads on
     if now.iterations >= settings.max_iterations:
         return ITERATION_LIMIT
     return GOES_ON
