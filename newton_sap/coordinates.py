@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import newton
 import numpy as np
 
+from .boundary.convention import SapState
 from .conventions import convention as lookup
 from .conventions import convert_twist, convert_wrench, join, rotation_matrix, split
 from .conventions.frames import rotate as times
@@ -75,10 +76,10 @@ class Coordinates:
         Args:
             model: A Newton model with articulations. A root that no joint moves counts as fixed: its motion has no
                 coordinates in Newton.
-            where: A ``newton.State`` whose ``joint_q`` and ``body_q`` agree, or joint coordinates (..., model's
+            where: A ``newton.State`` or ``SapState`` whose ``joint_q`` and ``body_q`` agree, or joint coordinates (..., model's
                 ``joint_coord_count``) [m, rad], from which bodies are placed by forward kinematics.
         """
-        if isinstance(where, newton.State):
+        if isinstance(where, (newton.State, SapState)):
             return cls._build(model, *_evaluate(model, where))
         joint_q = _shaped(where, (model.joint_coord_count,), "joint_q")
         state = model.state()

@@ -8,7 +8,8 @@ import newton
 import numpy as np
 import warp as wp
 
-from .boundary.topology import FREELY, body_name, joint_name
+from .boundary.topology import FREELY, body_name, joint_name, mass_block
+from .mechanics import rotate
 from .multibody.free_motion import gravity_at
 from .multibody.gyroscopic import gyroscopic_impulse
 from .multibody.spatial import to_quatd, to_vec3d
@@ -200,10 +201,10 @@ def _inverse_weights(solver, kinds, bodies, offsets) -> dict[int, tuple[float, f
             continue
         first = arrays["tree_dof_start"][tree]
         if tree not in inverses:
-            inverses[tree] = _inverse_mass_matrix(arrays, blocks, tree, locked[tree])
+            inverses[tree] = np.linalg.inv(mass_block(arrays, blocks, tree, locked[tree]))
         free = path - first - locked[tree]
         response = inverses[tree][np.ix_(free, free)]
-        point = com[link] + _turn(rotation[link], offsets[row])
+        point = com[link] + rotate(rotation[link], offsets[row])
         angular, linear = columns[path, :3].T, columns[path, 3:].T
         velocity = linear - np.cross(point, angular, axisb=0, axisc=0)
         size = np.linalg.norm(linear) + np.linalg.norm(point) * np.linalg.norm(angular)
@@ -213,16 +214,3 @@ def _inverse_weights(solver, kinds, bodies, offsets) -> dict[int, tuple[float, f
                 np.trace(angular @ response @ angular.T) / 3,
             )
     return out
-
-
-def _inverse_mass_matrix(arrays, blocks, tree, locked) -> np.ndarray:
-    """Inverse of the free part of a tree's mass matrix."""
-    size = arrays["tree_dof_start"][tree + 1] - arrays["tree_dof_start"][tree]
-    start = arrays["tree_block_start"][tree]
-    return np.linalg.inv(blocks[start : start + size * size].reshape(size, size)[locked:, locked:])
-
-
-def _turn(q, x) -> np.ndarray:
-    """Rotate a vector by a quaternion (xyzw)."""
-    t = 2.0 * np.cross(q[:3], x)
-    return x + q[3] * t + np.cross(q[:3], t)

@@ -14,7 +14,6 @@ from .boundary.validation import require_arrays, validate_dt, warn_of_missing_gr
 from .constraints.drives import Targets
 from .launches import KEPT
 from .multibody.free_motion import Efforts
-from .problem import StepInput
 from .workspace import StateArrays
 
 if typing.TYPE_CHECKING:
@@ -35,7 +34,7 @@ class Frame:
     commanded: Commanded | None
     efforts: Efforts
     targets: Targets
-    step: StepInput
+    step: bundles.StepInput
     dt: float
     arrays: list = field(repr=False)
     """The arrays it was made of; as long as it is kept, so are they."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .boundary.topology import mass_block
+
 
 @dataclass(frozen=True)
 class Inspection:
@@ -32,11 +34,8 @@ def read_inspection(topology, motion, dofs: int) -> Inspection:
     A = np.zeros((dofs, dofs))
     blocks = motion.A.numpy()
     for t in range(topology.tree_count):
-        first, last = arrays["tree_dof_start"][t : t + 2]
-        size = last - first
-        start = arrays["tree_block_start"][t]
-        here = slots[first:last]
-        A[np.ix_(here, here)] = blocks[start : start + size * size].reshape(size, size)
+        here = slots[slice(*arrays["tree_dof_start"][t : t + 2])]
+        A[np.ix_(here, here)] = mass_block(arrays, blocks, t)
 
     def scatter(values):
         out = np.zeros(dofs)

@@ -50,8 +50,8 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     solver._fill_pool(frame, stats)
     solver._assemble(frame)
     solver._solve(stats, solver._settings)  # finds which friction bounds and which rebounds the step came to
-    place(solver, state_out)  # the observed velocity, in solver coordinates, is arrived.v0
-    solver.launches.groups(restart_from, [solver.motion, solver.problem, solver.arrived.v0])
+    place(solver, state_out)  # the observed velocity, in solver coordinates, is motion_after.v0
+    solver.launches.groups(restart_from, [solver.motion, solver.problem, solver.motion_after.v0])
     # No iteration: evaluates once, at the observed velocity.
     solver._solve(stats, minimizer_settings(replace(solver.options, max_iterations=0, friction_bound="start")))
     return _collect(solver, stats, frame.dt)
@@ -60,7 +60,7 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
 def _collect(solver, stats: Stats, dt: float) -> InverseDynamics:
     topology, motion, problem, pool = solver.topology, solver.motion, solver.problem, solver.pool
     slots = dof_slots(topology.arrays, solver.model.joint_dof_count)
-    observed = solver.arrived.v0.numpy()
+    observed = solver.motion_after.v0.numpy()
     explained = np.zeros(topology.dof_count)
     counts, dofs, impulse = problem.count.numpy(), problem.dof.numpy(), problem.impulse.numpy()
     for g, first in enumerate(topology.arrays["group_dof_start"][:-1]):

@@ -25,7 +25,8 @@ a few states."""
 
 
 def load_kernels(kernels, device) -> None:
-    """Compile kernels that are not in Warp's cache, a few at a time: by four threads, or as Warp's configuration says."""
+    """Compile kernels that are not in Warp's cache, a few at a time: by as many threads as ``wp.config.load_module_max_workers``
+    says, by up to four where that is 0."""
     threads = wp.config.load_module_max_workers or min(4, os.cpu_count() or 1)
     modules = list(dict.fromkeys(kernel.module for kernel in kernels))
     wp.force_load(device, modules, block_dim=BLOCK_DIM, max_workers=threads)

@@ -18,7 +18,7 @@ FIELDS = ("kinetic_energy", "potential_energy", "linear_momentum", "angular_mome
 
 
 def place(solver, state) -> None:
-    """Bring a state's poses and velocities into solver coordinates, in ``solver.arrived``; the state stays as it is."""
+    """Bring a state's poses and velocities into solver coordinates, in ``solver.motion_after``; the state stays as it is."""
     if not solver.topology.link_count:
         return  # Newton's states leave out the arrays of bodies they have none of
     orders = Orders()
@@ -28,7 +28,7 @@ def place(solver, state) -> None:
     if solver.model.joint_dof_count:
         copied.joint_qd = wp.clone(state.joint_qd)
         solver._adopt_initial_velocities(state, copied.joint_qd)
-    solver.launches.trees(publish_bodies, [solver.joints, solver.bodies, solver.arrived, orders, copied])
+    solver.launches.trees(publish_bodies, [solver.joints, solver.bodies, solver.motion_after, orders, copied])
 
 
 def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:
@@ -41,7 +41,7 @@ def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:
     links = arrays["link_body"]
     moved = (model.body_flags.numpy()[links] & int(newton.BodyFlags.KINEMATIC)) == 0
     group = arrays["tree_group"][arrays["link_tree"]]
-    at = solver.arrived
+    at = solver.motion_after
     mass = np.where(moved, model.body_mass.numpy()[links].astype(float), 0.0)
     com, twist = at.com.numpy().reshape(-1, 3), at.velocity.numpy().reshape(-1, 6)
     spin = twist[:, :3]
@@ -83,14 +83,14 @@ def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _spin_momentum(model, links, rotation, spin) -> np.ndarray:
     """``R I R^T w`` of each link's body, about its COM."""
     inertia = model.body_inertia.numpy().reshape(-1, 3, 3)[links].astype(float)
-    local = _rotate(rotation * [-1.0, -1.0, -1.0, 1.0], spin)
-    return _rotate(rotation, np.einsum("ijk,ik->ij", inertia, local))
+    local = rotate(rotation * [-1.0, -1.0, -1.0, 1.0], spin)
+    return rotate(rotation, np.einsum("ijk,ik->ij", inertia, local))
 
 
-def _rotate(q: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Turn each vector by its quaternion (xyzw)."""
-    t = 2.0 * np.cross(q[:, :3], x)
-    return x + q[:, 3:] * t + np.cross(q[:, :3], t)
+def rotate(q: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Turn vectors (..., 3) by quaternions (..., 4), xyzw."""
+    t = 2.0 * np.cross(q[..., :3], x)
+    return x + q[..., 3:] * t + np.cross(q[..., :3], t)
 
 
 def _spring_energy(model, arrays, state) -> np.ndarray:
@@ -121,7 +121,7 @@ def _coupling_energies(solver, state) -> tuple[np.ndarray, np.ndarray, np.ndarra
     from .constraints.coupling_energy import coupling_energies
 
     energies = [wp.empty(len(group), dtype=wp.float64, device=solver.device) for _ in range(2)]
-    inputs = [solver.tree, solver.joints, solver.couplings, solver.arrived, state.joint_q, *energies]
+    inputs = [solver.tree, solver.joints, solver.couplings, solver.motion_after, state.joint_q, *energies]
     wp.launch(coupling_energies, len(group), inputs, device=solver.device)
     return group, *(energy.numpy() for energy in energies)
 

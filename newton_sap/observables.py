@@ -134,7 +134,7 @@ def observe_actuation(solver, frame, observables) -> None:
         _observe_drives(solver, frame, out)
         if frame.commanded is not None:
             inputs = [solver.tree, solver.joints, solver.joint_options, solver.couplings, frame.commanded.acting]
-            inputs += [solver.motion, solver.arrived, solver.pools.couplers, frame.dt, out]
+            inputs += [solver.motion, solver.motion_after, solver.pools.couplers, frame.dt, out]
             solver.launches.single(_of_actuators().observe_direct_actuators, solver.topology.group_count, inputs)
 
 
@@ -157,11 +157,11 @@ def observe(solver, frame, contacts, observables) -> None:
         write_contact_forces(solver, frame, out)
     for out in _requested(observables, kinds.BODY_QDD, state, "body_qdd"):
         out.zero_()
-        inputs = [solver.tree, solver.motion, solver.arrived, frame.dt, out]
+        inputs = [solver.tree, solver.motion, solver.motion_after, frame.dt, out]
         solver.launches.single(_standard().observe_accelerations, solver.topology.link_count, inputs)
     for out in _requested(observables, kinds.BODY_PARENT_F, state, "body_parent_f"):
         out.zero_()
-        inputs = [solver.joints, solver.bodies, solver.couplings, solver.motion, solver.arrived]
+        inputs = [solver.joints, solver.bodies, solver.couplings, solver.motion, solver.motion_after]
         inputs += [solver.pools, frame.orders, frame.efforts, frame.dt, out]
         solver.launches.trees(_standard().observe_parent_wrenches, inputs)
     if observables is not None:
@@ -173,7 +173,7 @@ def _observe_contacts(solver, frame, observables) -> None:
     kinds = ObservableKind
     for out in _requested(observables, kinds.JOINT_CONTACT_F):
         out.zero_()
-        inputs = [solver.tree, solver.joints, solver.motion, solver.arrived, solver.pool, frame.dt, out]
+        inputs = [solver.tree, solver.joints, solver.motion, solver.motion_after, solver.pool, frame.dt, out]
         solver.launches.single(_ours().observe_joint_contact_forces, solver.topology.group_count, inputs)
     if frame.rows is None:  # no capacity, so the arrays have no entries
         return

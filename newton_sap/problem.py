@@ -2,6 +2,7 @@
 
 import warp as wp
 
+from .boundary.bundles import StepInput
 from .boundary.contacts import ContactOptions
 from .constraints.axis_laws import JointInput
 from .constraints.clamped_linear import FOUR_PI_SQUARED, RIGID, near_rigid, regularization
@@ -335,15 +336,6 @@ def prepare_contact(
         apply_restitution(pool, slot, R_nr, vn0, vn0 - vn_star, options.lead, resting, dt)
     if pool.link_a[slot] >= 0 and pool.link_b[slot] >= 0:  # one path alone has what comes later in its rows already
         widen_skyline(problem.last, pool.unknown, slot * pool.stride, pool.support[slot], base)
-
-
-@wp.struct
-class StepInput:
-    """What the rows of this step depend on besides the model and the motion."""
-
-    joints: JointInput
-    contacts: ContactOptions
-    dt: wp.float64
 
 
 @wp.func

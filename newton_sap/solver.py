@@ -257,7 +257,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _move_freely(self, frame: Frame) -> None:
         """A, r and v_star."""
-        inputs = [self.joints, self.bodies, self.motion, self.arrived, frame.orders, frame.efforts]
+        inputs = [self.joints, self.bodies, self.motion, self.motion_after, frame.orders, frame.efforts]
         self.launches.trees(free_motion, [*inputs, frame.before, frame.dt])
 
     def _prepare_contacts(self, frame: Frame) -> None:
@@ -312,10 +312,10 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             self.launches.single(
                 output.keep_loose_bodies, self.model.body_count, [self.tree, frame.before, frame.after]
             )
-        inputs = [self.joints, self.bodies, self.arrived, frame.orders_after, frame.after]
+        inputs = [self.joints, self.bodies, self.motion_after, frame.orders_after, frame.after]
         self.launches.trees(output.publish_bodies, inputs)
         if self.topology.loop_joints:
-            inputs = [self.tree, self.joints, self.couplings, self.arrived]
+            inputs = [self.tree, self.joints, self.couplings, self.motion_after]
             self.launches.single(output.loop_kernel(), self.couplings.kind.shape[0], [*inputs, frame.after])
 
     def _move_particles(self, frame: Frame) -> None:
@@ -487,8 +487,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         small = dict.fromkeys(
             ("column", "bias", "mass", "moment", "inertia", "A", "factor", "v_star", "v", "travel", "drive_speed"), 0
         )
-        self.arrived = allocate(Motion, counts | small, device)
-        self.arrived.bias = self.arrived.momentum  # of links, one after the other
+        self.motion_after = allocate(Motion, counts | small, device)
+        self.motion_after.bias = self.motion_after.momentum  # of links, one after the other
         rows = ROWS_PER_DOF * size.dof_count
         self.pools = Pools()
         self.pools.rows = allocate(RowPool, {"*": rows, "count": size.group_count}, device)
@@ -527,7 +527,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         if self.device.is_capturing:
             raise RuntimeError(
                 f"the contacts have room for {rows}, the solver for {self.arrivals.next.shape[0]}, and arrays cannot grow "
-                f"while a graph is captured; pass max_contacts={rows} to SolverSAP, or step once before capturing"
+                f"while a graph is captured; step once with these contacts before capturing, or pass max_contacts={rows} to SolverSAP"
             )
         self._outgrown.append((self.arrivals, self.pool, self.large))  # graphs recorded with them may be replayed
         self._allocate_contacts(rows)

@@ -1,10 +1,12 @@
 """The bundles of arrays that kernels share, and their allocation.
 
-Lengths: ``G`` solve groups, ``T`` trees, ``L`` links, ``D`` dofs, ``C`` contact slots. A *solve group* is a set of
-trees minimised together (one world), a *tree* is a root with everything below it, a *link* is one body with the tree
-joint that moves it; a root that no joint moves flies freely. Groups, trees, links and dofs are contiguous: the links of
-a tree lie between two entries of ``tree_link_start``, and so on. Spatial vectors are angular first, in world axes, about
-the world origin.
+Lengths: ``G`` solve groups, ``P`` parts of them, ``T`` trees, ``L`` links, ``D`` dofs, ``C`` contact slots, ``K`` couplings,
+``R`` rows of couplers. Units: [q] is that of a coordinate, m or rad, and [tau] that of its force, N or N m.
+
+A *solve group* is a set of trees minimised together (one world), a *tree* is a root with everything below it, a *link* is
+one body with the tree joint that moves it; a root that no joint moves flies freely. Groups, trees, links and dofs are
+contiguous: the links of a tree lie between two entries of ``tree_link_start``, and so on. Spatial vectors are angular
+first, in world axes, about the world origin.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ ROWS_PER_DOF = 5
 """Scalar rows one dof can carry: two position limits, drive, dry friction, velocity limit."""
 
 DIRECT_DOFS, DIRECT_TREES = 512, 32
-"""Largest solve group whose Hessian is formed and factored; larger ones use conjugate gradients."""
+"""Largest solve group whose Hessian is formed and factored; others use conjugate gradients. The number of trees bounds on a CPU
+alone, and only models without gradients."""
 
 COUPLER_ROWS = 6
 """Scalar rows one coupling can hold: all directions of a weld, or each coordinate of a six-dof joint."""
@@ -42,7 +45,7 @@ class Tree:
     tree_follows: wp.array[wp.int32]  # (T,) 1 where velocity products follow their own change
     group_tree_start: wp.array[wp.int32]  # (G + 1,)
     group_dof_start: wp.array[wp.int32]  # (G + 1,)
-    group_hessian_start: wp.array[wp.int64]  # (G,) -1 for a group too large for a Hessian
+    group_hessian_start: wp.array[wp.int64]  # (G,) -1 where the Hessian is kept in blocks
     group_tied: wp.array[wp.int32]  # (G,) 1 where couplings may hand one body's speed to another
     link_joint: wp.array[wp.int32]  # (L,) Newton joint; -1 for a root that no joint moves
     link_body: wp.array[wp.int32]  # (L,) Newton body
@@ -61,67 +64,68 @@ class Tree:
 
 @wp.struct
 class Joints:
-    """Newton's joint arrays, read live."""
+    """Newton's joint arrays, read live: ``J`` joints, ``V`` entries of joint_qd, ``Q`` of joint_q."""
 
-    type: wp.array[wp.int32]
-    q_start: wp.array[wp.int32]
-    qd_start: wp.array[wp.int32]
-    dof_dim: wp.array2d[wp.int32]
-    X_p: wp.array[wp.transform]
-    X_c: wp.array[wp.transform]
-    axis: wp.array[wp.vec3]
-    armature: wp.array[wp.float32]
-    damping: wp.array[wp.float32]
-    friction: wp.array[wp.float32]
-    stiffness: wp.array[wp.float32]
-    rest_q: wp.array[wp.float32]
-    limit_lower: wp.array[wp.float32]
-    limit_upper: wp.array[wp.float32]
-    limit_ke: wp.array[wp.float32]
-    limit_kd: wp.array[wp.float32]
-    velocity_limit: wp.array[wp.float32]
-    effort_limit: wp.array[wp.float32]
-    effort_lower: wp.array[wp.float32]  # what a drive may exert beside motors; empty where it is +-effort_limit
-    effort_upper: wp.array[wp.float32]
-    target_mode: wp.array[wp.int32]
-    target_ke: wp.array[wp.float32]
-    target_kd: wp.array[wp.float32]
+    type: wp.array[wp.int32]  # (J,) newton.JointType
+    q_start: wp.array[wp.int32]  # (J + 1,) into joint_q
+    qd_start: wp.array[wp.int32]  # (J + 1,) into joint_qd
+    dof_dim: wp.array2d[wp.int32]  # (J, 2) linear and angular axes
+    X_p: wp.array[wp.transform]  # (J,) anchor on the parent body
+    X_c: wp.array[wp.transform]  # (J,) anchor on the child body
+    axis: wp.array[wp.vec3]  # (V,) in the parent anchor
+    armature: wp.array[wp.float32]  # (V,) [kg or kg m^2]
+    damping: wp.array[wp.float32]  # (V,) [tau s/q]
+    friction: wp.array[wp.float32]  # (V,) [tau]
+    stiffness: wp.array[wp.float32]  # (V,) [tau/q]
+    rest_q: wp.array[wp.float32]  # (Q,) [q]
+    limit_lower: wp.array[wp.float32]  # (V,) [q]
+    limit_upper: wp.array[wp.float32]  # (V,) [q]
+    limit_ke: wp.array[wp.float32]  # (V,) [tau/q]
+    limit_kd: wp.array[wp.float32]  # (V,) [tau s/q]
+    velocity_limit: wp.array[wp.float32]  # (V,) [q/s]; none where it is zero
+    effort_limit: wp.array[wp.float32]  # (V,) [tau]
+    # What a drive may exert beside motors; empty where it is +-effort_limit
+    effort_lower: wp.array[wp.float32]  # (V,) [tau]
+    effort_upper: wp.array[wp.float32]  # (V,) [tau]
+    target_mode: wp.array[wp.int32]  # (V,) newton.JointTargetMode
+    target_ke: wp.array[wp.float32]  # (V,) [tau/q]
+    target_kd: wp.array[wp.float32]  # (V,) [tau s/q]
 
 
 @wp.struct
 class StateArrays:
     """The arrays of one of the caller's states; for a root that no joint moves, ``body_q`` and ``body_qd`` count."""
 
-    joint_q: wp.array[wp.float32]
-    joint_qd: wp.array[wp.float32]
-    body_q: wp.array[wp.transform]
-    body_qd: wp.array[wp.spatial_vector]
+    joint_q: wp.array[wp.float32]  # (Q,) [q]
+    joint_qd: wp.array[wp.float32]  # (V,) [q/s]
+    body_q: wp.array[wp.transform]  # (bodies,) origin [m]
+    body_qd: wp.array[wp.spatial_vector]  # (bodies,) [v_C, w] [m/s, rad/s]
 
 
 @wp.struct
 class Bodies:
-    """Newton's body arrays and gravity, read live."""
+    """Newton's body arrays and gravity, read live, one entry per body."""
 
-    mass: wp.array[wp.float32]
-    inertia: wp.array[wp.mat33]
+    mass: wp.array[wp.float32]  # [kg]
+    inertia: wp.array[wp.mat33]  # about the COM, in body axes [kg m^2]
     inv_inertia: wp.array[wp.mat33]  # zero for bodies that are points, or needles about their length
-    com: wp.array[wp.vec3]
-    flags: wp.array[wp.int32]
-    world: wp.array[wp.int32]
-    gravity: wp.array[wp.vec3]  # (worlds + 1,), the last one for global bodies
+    com: wp.array[wp.vec3]  # in the body frame [m]
+    flags: wp.array[wp.int32]  # newton.BodyFlags
+    world: wp.array[wp.int32]  # -1 for global ones
+    gravity: wp.array[wp.vec3]  # (worlds + 1,) [m/s^2], the last one for global bodies
     gravcomp: wp.array[wp.float32]  # share of gravity that does not act (mujoco:gravcomp); empty if not registered
 
 
 @wp.struct
 class Shapes:
-    """Newton's shape materials, read live."""
+    """Newton's shape materials, read live, one entry per shape."""
 
-    body: wp.array[wp.int32]
-    ke: wp.array[wp.float32]
-    kd: wp.array[wp.float32]
+    body: wp.array[wp.int32]  # -1 for the world
+    ke: wp.array[wp.float32]  # [N/m]
+    kd: wp.array[wp.float32]  # [N s/m]
     mu: wp.array[wp.float32]
-    mu_torsional: wp.array[wp.float32]
-    mu_rolling: wp.array[wp.float32]
+    mu_torsional: wp.array[wp.float32]  # [m]
+    mu_rolling: wp.array[wp.float32]  # [m]
     restitution: wp.array[wp.float32]
     # sap:relaxation_time [s] and sap:hunt_crossley_dissipation [s/m]; negative or empty where kd / ke and the default apply
     relaxation_time: wp.array[wp.float32]
@@ -135,7 +139,7 @@ class Shapes:
 class Motion:
     """Kinematics and free motion of the current step (float64).
 
-    The solver's second one, ``arrived``, is placed at the end of the step: its ``v0`` is the new velocity, and observables
+    The solver's second one, ``motion_after``, is placed at the end of the step: its ``v0`` is the new velocity, and observables
     gather impulses in its ``momentum``. Before that, as ``change``, it has the change of velocity that velocity products
     follow, of the rates, of the links, and what it makes of their momentum.
     """
@@ -221,27 +225,27 @@ class RowLaw:
     """``gamma = clamp(y, lower, upper)``, where ``R y`` is what ``v_hat - sign v`` exceeds the slack by, either way."""
 
     sign: wp.float64  # of the coordinate's rate v; 0 where the row does not act
-    v_hat: wp.float64
-    R: wp.float64
-    slack: wp.float64  # how far from v_hat the rate is free
-    lower: wp.float64
-    upper: wp.float64
+    v_hat: wp.float64  # [q/s]
+    R: wp.float64  # [q/s per tau s]
+    slack: wp.float64  # how far from v_hat the rate is free [q/s]
+    lower: wp.float64  # [tau s]
+    upper: wp.float64  # [tau s]
 
 
 @wp.struct
 class RowPool:
-    """Scalar clamped-linear rows, group after group."""
+    """Scalar clamped-linear rows, group after group, with room for ``ROWS_PER_DOF`` of each dof."""
 
     count: wp.array[wp.int32]  # (G,)
     unknown: wp.array[wp.int32]  # problem index; the tree's dof until unknowns are numbered
     law: wp.array[RowLaw]
-    gamma: wp.array[wp.float64]
-    G: wp.array[wp.float64]
+    gamma: wp.array[wp.float64]  # impulse [tau s]
+    G: wp.array[wp.float64]  # -d(gamma)/d(v) [tau s^2/q]
 
 
 @wp.struct
 class Tendons:
-    """MuJoCo's tendons (T of them): lengths that are weighted sums of coordinates, or of segments between sites.
+    """MuJoCo's tendons: lengths that are weighted sums of coordinates, or of segments between sites. ``T`` is their number here.
 
     Parameters are read live, but for routes, shares and the rest lengths of paths that the model does not give.
     """
@@ -270,14 +274,14 @@ class Tendons:
     limited: wp.array[wp.int32]  # (T,) 1 where the range counts
     range: wp.array[wp.vec2]  # (T,) [m]
     limit_ke: wp.array[wp.float32]  # (T,) [N/m]; 0 for a range that is near-rigid
-    limit_kd: wp.array[wp.float32]
+    limit_kd: wp.array[wp.float32]  # (T,) [N s/m]
     limit_solref: wp.array[wp.vec2]  # (T,) time constant [s] and damping ratio by which a near-rigid range recovers
     spring_length: wp.array[wp.vec2]  # (T,) [m] no force from the first to the second; -1 for not said
-    stiffness: wp.array[wp.float32]
-    damping: wp.array[wp.float32]
-    friction: wp.array[wp.float32]
-    armature: wp.array[wp.float32]
-    # What actuators give, each (T,): an effort, and ``servo_force - servo_ke length - servo_kd rate`` within bounds
+    stiffness: wp.array[wp.float32]  # (T,) [N/m]
+    damping: wp.array[wp.float32]  # (T,) [N s/m]
+    friction: wp.array[wp.float32]  # (T,) [N]
+    armature: wp.array[wp.float32]  # (T,) [kg]
+    # What actuators give, each (T,) [N]: an effort, and ``servo_force - servo_ke length - servo_kd rate`` within bounds
     effort: wp.array[wp.float32]
     servo_force: wp.array[wp.float32]
     servo_ke: wp.array[wp.float32]
@@ -311,17 +315,17 @@ class CouplingTable:
     tree_start: wp.array[wp.int32]  # (K + 1,) range of each coupling in tree
     tree: wp.array[wp.int32]  # trees that it touches
     tendons: Tendons
-    joint_enabled: wp.array[wp.bool]
-    joint_mimic_coeffs: wp.array[wp.vec2]
-    equality_enabled: wp.array[wp.bool]
-    equality_polycoef: wp.array2d[wp.float32]
-    mimic_enabled: wp.array[wp.bool]
-    swing_limit: wp.array[wp.float32]  # sap:swing_limit [rad], negative for none
-    twist_limit_lower: wp.array[wp.float32]  # sap:twist_limit_lower [rad]
-    twist_limit_upper: wp.array[wp.float32]
-    twist_axis: wp.array[wp.vec3]  # sap:twist_axis, in anchor axes
-    mimic_coef0: wp.array[wp.float32]
-    mimic_coef1: wp.array[wp.float32]
+    joint_enabled: wp.array[wp.bool]  # (joints,)
+    joint_mimic_coeffs: wp.array[wp.vec2]  # (joints,) offset [q] and ratio
+    equality_enabled: wp.array[wp.bool]  # (equalities,)
+    equality_polycoef: wp.array2d[wp.float32]  # (equalities, 5)
+    mimic_enabled: wp.array[wp.bool]  # (mimics,)
+    swing_limit: wp.array[wp.float32]  # (joints,) sap:swing_limit [rad], negative for none
+    twist_limit_lower: wp.array[wp.float32]  # (joints,) sap:twist_limit_lower [rad]
+    twist_limit_upper: wp.array[wp.float32]  # (joints,) [rad]
+    twist_axis: wp.array[wp.vec3]  # (joints,) sap:twist_axis, in anchor axes
+    mimic_coef0: wp.array[wp.float32]  # (mimics,) offset [q]
+    mimic_coef1: wp.array[wp.float32]  # (mimics,) ratio
 
 
 @wp.struct
@@ -391,15 +395,16 @@ class LargeGroups:
 
 @wp.struct
 class Stats:
-    """What the minimiser did, per group; the last block accumulates over steps."""
+    """What the minimiser did, (G,) each but the last two. See :class:`newton_sap.SolverReport`."""
 
     iterations: wp.array[wp.int32]
-    line_search: wp.array[wp.int32]
-    reason: wp.array[wp.int32]
-    residual: wp.array[wp.float64]
-    scale: wp.array[wp.float64]
+    line_search: wp.array[wp.int32]  # evaluations of the slope
+    reason: wp.array[wp.int32]  # diagnostics.REASONS
+    residual: wp.array[wp.float64]  # [sqrt(J)]
+    scale: wp.array[wp.float64]  # [sqrt(J)]
     contacts: wp.array[wp.int32]
-    penetration: wp.array[wp.float64]
+    penetration: wp.array[wp.float64]  # [m]
+    # Over all steps since the last reset
     iterations_max: wp.array[wp.int32]
     contacts_peak: wp.array[wp.int32]
     unconverged_steps: wp.array[wp.int32]

@@ -53,7 +53,7 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("swing and twist limits of ball joints", YES, "test_ball_limits::test_step_returns_to_the_limits", "??????", "custom attributes `sap:swing_limit`, `sap:twist_limit_lower`, `sap:twist_limit_upper`, `sap:twist_axis`"),
         Feature("PD drive of ball joints", YES, f"{JOINTS}::test_ball_drive_reaches_a_quaternion", "ynnnnn"),
         Feature("target mode", YES, f"{JOINTS}::test_drive_of_every_mode", "ynynnn"),
-        Feature("effort limit of a drive", YES, f"{JOINTS}::test_drive_is_clamped_and_joint_force_is_not", "ynynnp", "bounds the drive alone"),
+        Feature("effort limit of a drive", YES, f"{JOINTS}::test_drive_is_clamped_and_joint_force_is_not", "ynynnp", "bounds drives, servos and motors of an axis together, not `joint_f`"),
         Feature("feed-forward `joint_f`", YES, f"{REFERENCE}::test_step_equals_the_reference", "yyyyyy"),
         Feature("velocity limit", YES, f"{JOINTS}::test_velocity_limit_per_axis", "nnnnnp", "of each axis, also of free joints"),
         Feature("dry friction", YES, f"{JOINTS}::test_dry_friction_per_axis", "ynynnp"),

@@ -105,6 +105,17 @@ def seven_axes():
     return finalize(builder)
 
 
+def gantry_without_a_number():
+    """A joint of two axes, the second with an armature that is no number."""
+    builder = newton.ModelBuilder()
+    body = builder.add_link(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), lock_inertia=True)
+    axes = [newton.ModelBuilder.JointDofConfig(axis=axis) for axis in ("X", "Y")]
+    builder.add_articulation([builder.add_joint_d6(-1, body, linear_axes=axes, label="gantry")])
+    model = finalize(builder)
+    model.joint_armature.assign(np.array([0.0, math.nan], np.float32))
+    return model
+
+
 def loose_body_with_gradients():
     """A body that no joint moves."""
     builder = hinge()
@@ -132,6 +143,7 @@ BAD_MODELS = {
     "indefinite inertia": (indefinite_inertia, ValueError, ["stone", "inertia"]),
     "free point mass": (lambda: free_body(wp.mat33()), ValueError, ["stone", "inertia"]),
     "NaN centre of mass": (lambda: body_value("body_com", (0.0, math.nan, 0.0)), ValueError, ["forearm", "com"]),
+    "NaN on the second axis": (gantry_without_a_number, ValueError, ["gantry", "axis 1", "armature", "nan"]),
     "kinematic link": (kinematic_in_the_middle, ValueError, ["hand", "kinematic"]),
     "disabled joint": (disabled_joint, NotImplementedError, ["elbow", "disabled"]),
 }
@@ -414,7 +426,12 @@ BAD_STEPS = {
     "foreign state_in": (lambda b: {"state_in": other_model().state()}, ValueError, ["state_in", "joint_q"]),
     "foreign state_out": (lambda b: {"state_out": other_model().state()}, ValueError, ["state_out", "joint_q"]),
     "foreign control": (lambda b: {"control": other_model().control()}, ValueError, ["control", "joint_"]),
-    "control of the wrong type": (lambda b: {"control": 3}, TypeError, ["control", "int"]),
+    "control of the wrong type": (lambda b: {"control": 3}, TypeError, ["control", "int", "model.control()"]),
+    "state in place of a control": (
+        lambda b: {"control": b.model.state()},
+        TypeError,
+        ["control", "State", "model.control()"],
+    ),
     "no state": (lambda b: {"state_in": None}, (TypeError, ValueError), ["state_in"]),
     "state without joint_q": (
         lambda b: {"state_in": state_with(b.model, joint_q=None)},

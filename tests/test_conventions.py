@@ -198,6 +198,7 @@ def test_quaternion_orders():
     """The identity has its one where each system keeps the scalar."""
     assert cv.convert_quaternion([0.0, 0.0, 0.0, 1.0], "newton", "mujoco").tolist() == [1.0, 0.0, 0.0, 0.0]
     assert cv.convert_quaternion([1.0, 2.0, 3.0, 4.0], "isaac", "newton").tolist() == [2.0, 3.0, 4.0, 1.0]
+    assert cv.convert_quaternion([1.0, 2.0, 3.0, 4.0], "isaac_lab_3", "newton").tolist() == [1.0, 2.0, 3.0, 4.0]
     with pytest.raises(ValueError, match="zero"):
         cv.rotation_matrix(np.zeros(4))
 

@@ -508,7 +508,7 @@ def test_other_equalities_are_refused():
     builder = weightless()
     builder.add_body(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), lock_inertia=True)
     builder.add_custom_values(**{"mujoco:equality_constraint_type": 5})
-    with pytest.raises(NotImplementedError, match="equality constraint 0 has type 5"):
+    with pytest.raises(NotImplementedError, match=r"equality constraint 0 \(.*\) has type 5"):
         Rig(builder, 0.01)
 
 

@@ -59,7 +59,7 @@ def test_what_the_solver_makes_is_packed():
         body = builder.add_body(xform=wp.transform((i, 0.0, 0.5), wp.quat_identity()))
         builder.add_shape_box(body, hx=0.1, hy=0.1, hz=0.1)
     solver = SolverSAP(builder.finalize(device="cpu"))
-    bundles = (solver.tree, solver.motion, solver.arrived, solver.pool, solver.pools.rows, solver.pools.couplers)
+    bundles = (solver.tree, solver.motion, solver.motion_after, solver.pool, solver.pools.rows, solver.pools.couplers)
     for bundle in (*bundles, solver.problem):
         for name in bundle._cls.vars:
             array = getattr(bundle, name)

@@ -279,7 +279,7 @@ def test_an_equality_of_a_path_that_is_not_simulated_is_refused():
         + '</tendon><equality><tendon tendon1="rope"/></equality>'
     )
     text = ARM.replace("{tendon}</tendon>", wrapped).format(actuator="")
-    with pytest.raises(NotImplementedError, match=r"equality constraint 0 ties tendon 0 \('rope'\)"):
+    with pytest.raises(NotImplementedError, match=r"equality constraint 0 \(''\) ties tendon 0 \('rope'\)"):
         SolverSAP(finish(text))
 
 

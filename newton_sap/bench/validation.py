@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import warp as wp
 
+from ..mechanics import rotate
 from .run import WarpRun, make_pipeline
 from .scenes import RENEWAL, BenchScene
 
@@ -131,12 +132,6 @@ def energy(run: WarpRun) -> float:
     spin = rotate(turn, speeds[:, 3:])
     kinetic = 0.5 * mass * (speeds[:, :3] ** 2).sum(axis=1) + 0.5 * np.einsum("bi,bij,bj->b", spin, inertia, spin)
     return float((kinetic + 9.81 * mass * heights).sum())
-
-
-def rotate(quaternions: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Rotate vectors by quaternions (x, y, z, w), row by row."""
-    u, w = quaternions[:, :3], quaternions[:, 3:]
-    return vectors + 2.0 * np.cross(u, np.cross(u, vectors) + w * vectors)
 
 
 def upward_force(run: WarpRun) -> float:

@@ -42,7 +42,7 @@ def gather_tendons(
     options: JointOptions,
     table: CouplingTable,
     m: Motion,
-    arrived: Motion,
+    motion_after: Motion,
     couplers: CouplerPool,
     g: int,
     dt: wp.float64,
@@ -56,7 +56,7 @@ def gather_tendons(
             force = tendon_force(options, table, couplers, c, dt)
             for link in range(first_link(tree, g), first_link(tree, g + 1)):
                 pull = path_wrench(tree, tendons, t, tree.link_body[link])
-                arrived.momentum[link] = arrived.momentum[link] + force * pull
+                motion_after.momentum[link] = motion_after.momentum[link] + force * pull
             for k in range(tendons.term_start[t], tendons.term_start[t] + tendons.term_count[t]):
                 add_if_free(tree, m, tendons.dof[k], wp.float64(tendons.coef[k]) * force, out)
 
@@ -65,7 +65,7 @@ def gather_tendons(
 def gather_pushes(
     tree: Tree,
     act: Actuation,
-    arrived: Motion,
+    motion_after: Motion,
     first: int,
     end: int,
     first_body: int,
@@ -77,7 +77,7 @@ def gather_pushes(
         body = tree.link_body[link]
         force, torque = sum_pushes(act.table, act.ctrl, first_body + body, body, act.body_q)
         origin = to_vec3d(wp.transform_get_translation(act.body_q[body]))
-        arrived.momentum[link] = arrived.momentum[link] + wrench_at(to_vec3d(force), to_vec3d(torque), origin)
+        motion_after.momentum[link] = motion_after.momentum[link] + wrench_at(to_vec3d(force), to_vec3d(torque), origin)
 
 
 @wp.kernel
@@ -88,7 +88,7 @@ def observe_direct_actuators(
     table: CouplingTable,
     act: Actuation,
     m: Motion,
-    arrived: Motion,
+    motion_after: Motion,
     couplers: CouplerPool,
     dt: wp.float64,
     out: wp.array[wp.float32],
@@ -97,10 +97,10 @@ def observe_direct_actuators(
     g = wp.tid()
     first = first_link(tree, g)
     end = first_link(tree, g + 1)
-    clear_links(arrived, first, end)
-    gather_tendons(tree, options, table, m, arrived, couplers, g, dt, out)
-    gather_pushes(tree, act, arrived, first, end, out.shape[0] + act.table.tendon_bounded.shape[0])
-    project_wrenches(tree, joints, m, arrived, first, end, wp.float64(1.0), out)
+    clear_links(motion_after, first, end)
+    gather_tendons(tree, options, table, m, motion_after, couplers, g, dt, out)
+    gather_pushes(tree, act, motion_after, first, end, out.shape[0] + act.table.tendon_bounded.shape[0])
+    project_wrenches(tree, joints, m, motion_after, first, end, wp.float64(1.0), out)
     for dof in range(tree.link_dof_start[first], tree.link_dof_start[end]):
         add_if_free(tree, m, dof, wp.float64(motor_effort(act.table, act.given, act.ctrl, tree.dof_public[dof])), out)
     for c in range(table.group_start[g], table.group_start[g + 1]):

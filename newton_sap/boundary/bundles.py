@@ -13,7 +13,6 @@ from ..minimizer.continuation import PATIENCE
 from ..minimizer.friction_bound import RENEWALS
 from ..minimizer.settings import Settings
 from ..multibody.free_motion import Efforts
-from ..problem import StepInput
 from ..workspace import Bodies, Joints, Shapes, StateArrays
 from .contact_rows import ContactRows
 from .contacts import ContactOptions
@@ -126,6 +125,15 @@ def joint_options(options) -> JointOptions:
     out.explicit_drives = int(options.drive_integration == "explicit")
     out.explicit_springs = int(options.spring_integration == "explicit")
     return out
+
+
+@wp.struct
+class StepInput:
+    """What the rows of this step depend on besides the model and the motion."""
+
+    joints: JointInput
+    contacts: ContactOptions
+    dt: wp.float64
 
 
 def step_input(contacts, joints, joint_q, efforts, targets, dt: float) -> StepInput:

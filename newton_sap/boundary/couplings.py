@@ -32,6 +32,7 @@ from .topology import (
     Topology,
     body_name,
     body_poses,
+    equality_name,
     equality_table,
     joint_name,
     link_kinds,
@@ -374,7 +375,7 @@ def _tendon_equalities(model, rows, groups: dict[int, int]) -> list[Coupling]:
             continue  # another solver's
         if len(met) != 1 or None in met:
             raise NotImplementedError(
-                f"equality constraint {row} ties {' and '.join(tendon_name(model, t) for t in tied)}, which are not tendons "
+                f"{equality_name(model, row)} ties {' and '.join(tendon_name(model, t) for t in tied)}, which are not tendons "
                 "of joints or sites of one world and solver; tie such, or use SolverMuJoCo"
             )
         out.append(
@@ -402,11 +403,11 @@ def _body_equality(model, topology, body_q, row: int, entry: dict) -> Coupling |
     """A point of one body on a point of another (connect), or the bodies held together (weld)."""
     if entry["type"] not in (CONNECT, WELD):
         raise NotImplementedError(
-            f"equality constraint {row} has type {entry['type']}, which SolverSAP does not enforce; "
+            f"{equality_name(model, row)} has type {entry['type']}, which SolverSAP does not enforce; "
             "use connect, weld, joint or tendon"
         )
     a, b = int(entry["body1"]), int(entry["body2"])
-    _require_links(model, topology, f"equality constraint {row}", a, b)
+    _require_links(model, topology, equality_name(model, row), a, b)
     group = _group_of_bodies(topology, a, b)
     if group is None:
         return None

@@ -6,7 +6,7 @@ import newton
 import numpy as np
 
 from ..workspace import Motion
-from .topology import actuator_table, joint_name
+from .topology import actuator_table, joint_name, mass_block
 
 _POSITION = int(newton.JointTargetMode.POSITION)
 _TURNING = [int(kind) for kind in (newton.JointType.FREE, newton.JointType.DISTANCE, newton.JointType.BALL)]
@@ -35,10 +35,8 @@ def inertias_at_dofs(topology, motion: Motion, dofs: int) -> np.ndarray:
     A, locked = motion.A.numpy(), motion.locked.numpy()
     for t in range(topology.tree_count):
         first, last = arrays["tree_dof_start"][t : t + 2]
-        start, size = arrays["tree_block_start"][t], last - first
-        free = A[start : start + size * size].reshape(size, size)[locked[t] :, locked[t] :]
-        inertia = np.zeros(size)
-        inertia[locked[t] :] = 1.0 / np.diag(np.linalg.inv(free))
+        inertia = np.zeros(last - first)
+        inertia[locked[t] :] = 1.0 / np.diag(np.linalg.inv(mass_block(arrays, A, t, locked[t])))
         public = arrays["dof_public"][first:last]
         out[public[public >= 0]] = inertia[public >= 0]
     return out

@@ -40,22 +40,22 @@ def first_link(tree: Tree, g: int):
 
 
 @wp.func
-def clear_links(arrived: Motion, first: int, end: int):
+def clear_links(motion_after: Motion, first: int, end: int):
     """Begin to gather wrenches by link."""
     for link in range(first, end):
-        arrived.momentum[link] = wp.spatial_vectord()
+        motion_after.momentum[link] = wp.spatial_vectord()
 
 
 @wp.func
-def gather_contacts(arrived: Motion, pool: ContactPool, g: int):
+def gather_contacts(motion_after: Motion, pool: ContactPool, g: int):
     """Contact impulses on each link about the world origin; contacts in the group's order."""
     for slot in range(pool.group_start[g], pool.group_start[g] + pool.group_count[g]):
         a = pool.link_a[slot]
         b = pool.link_b[slot]
         if a >= 0:
-            arrived.momentum[a] = arrived.momentum[a] - slot_wrench(pool, slot, pool.point_a[slot])
+            motion_after.momentum[a] = motion_after.momentum[a] - slot_wrench(pool, slot, pool.point_a[slot])
         if b >= 0:
-            arrived.momentum[b] = arrived.momentum[b] + slot_wrench(pool, slot, pool.point_b[slot])
+            motion_after.momentum[b] = motion_after.momentum[b] + slot_wrench(pool, slot, pool.point_b[slot])
 
 
 @wp.func
@@ -70,7 +70,7 @@ def project_wrenches(
     tree: Tree,
     joints: Joints,
     m: Motion,
-    arrived: Motion,
+    motion_after: Motion,
     first: int,
     end: int,
     dt: wp.float64,
@@ -81,12 +81,12 @@ def project_wrenches(
         link = end - 1 - up
         above = tree.link_parent[link]
         if above >= 0:
-            arrived.momentum[above] = arrived.momentum[above] + arrived.momentum[link]
+            motion_after.momentum[above] = motion_after.momentum[above] + motion_after.momentum[link]
     for link in range(first, end):
         t = tree.link_tree[link]
         start = tree.link_dof_start[link]
         if tree.link_joint[link] >= 0 and start >= tree.tree_dof_start[t] + m.locked[t]:
-            W = arrived.momentum[link] / dt
+            W = motion_after.momentum[link] / dt
             if is_free(joints.type[tree.link_joint[link]]):
                 force = linear(W)
                 torque = angular(W) - wp.cross(m.com[link], force)
@@ -103,7 +103,7 @@ def observe_joint_contact_forces(
     tree: Tree,
     joints: Joints,
     m: Motion,
-    arrived: Motion,
+    motion_after: Motion,
     pool: ContactPool,
     dt: wp.float64,
     joint_contact_f: wp.array[wp.float32],
@@ -112,9 +112,9 @@ def observe_joint_contact_forces(
     g = wp.tid()
     first = first_link(tree, g)
     end = first_link(tree, g + 1)
-    clear_links(arrived, first, end)
-    gather_contacts(arrived, pool, g)
-    project_wrenches(tree, joints, m, arrived, first, end, dt, joint_contact_f)
+    clear_links(motion_after, first, end)
+    gather_contacts(motion_after, pool, g)
+    project_wrenches(tree, joints, m, motion_after, first, end, dt, joint_contact_f)
 
 
 @wp.kernel

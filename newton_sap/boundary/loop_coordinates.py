@@ -16,7 +16,7 @@ def publish_loop_joints(
     tree: Tree,
     joints: Joints,
     table: CouplingTable,
-    arrived: Motion,
+    motion_after: Motion,
     state: StateArrays,
 ):
     """Coordinates and rates of loop joints at the new poses; each angle keeps to its turn."""
@@ -25,9 +25,9 @@ def publish_loop_joints(
         return
     joint = table.joint[c]
     i = table.axis[c]
-    a, b = joint_anchors(tree, joints, table, arrived, c)
+    a, b = joint_anchors(tree, joints, table, motion_after, c)
     at = loop_axis(joints, table, c, a, b, state.joint_q)
-    rate = wp.dot(at.F, relative_velocity(arrived, a, b))
+    rate = wp.dot(at.F, relative_velocity(motion_after, a, b))
     state.joint_qd[joints.qd_start[joint] + i] = wp.float32(rate) * wp.float32(at.valid)
     if joints.type[joint] == BALL:
         if i == 0:

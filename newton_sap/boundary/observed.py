@@ -27,7 +27,7 @@ wp.set_module_options({"enable_backward": False})
 def observe_accelerations(
     tree: Tree,
     m: Motion,
-    arrived: Motion,
+    motion_after: Motion,
     dt: wp.float64,
     body_qdd: wp.array[wp.spatial_vector],
 ):
@@ -38,15 +38,15 @@ def observe_accelerations(
     """
     link = wp.tid()
     before = m.velocity[link]
-    after = arrived.velocity[link]
-    v_C = velocity_at(after, arrived.com[link])
+    after = motion_after.velocity[link]
+    v_C = velocity_at(after, motion_after.com[link])
     a = (v_C - velocity_at(before, m.com[link])) / dt
     alpha = (angular(after) - angular(before)) / dt
     t = tree.link_tree[link]
     if m.locked[t] > 0:
         root = tree.tree_link_start[t]
         w = angular(m.velocity[root])
-        a = a + velocity_at(m.bias[root], arrived.com[link]) + wp.cross(w, v_C)
+        a = a + velocity_at(m.bias[root], motion_after.com[link]) + wp.cross(w, v_C)
         alpha = alpha + angular(m.bias[root]) + wp.cross(w, angular(after))
     body_qdd[tree.link_body[link]] = wp.spatial_vector(wp.vec3(a), wp.vec3(alpha))
 
@@ -174,7 +174,7 @@ def observe_parent_wrenches(
     bodies: Bodies,
     table: CouplingTable,
     m: Motion,
-    arrived: Motion,
+    motion_after: Motion,
     pools: Pools,
     orders: Orders,
     efforts: Efforts,
@@ -193,13 +193,13 @@ def observe_parent_wrenches(
         for p in range(tree.path_start[link], tree.path_start[link + 1]):
             dof = tree.path_dof[p]
             V += m.column[dof] * m.v[dof]
-        arrived.momentum[link] = joint_impulse(tree, bodies, table, m, pools, link, V)
+        motion_after.momentum[link] = joint_impulse(tree, bodies, table, m, pools, link, V)
     for up in range(end - start):
         link = end - 1 - up
         above = tree.link_parent[link]
         if above >= 0:
-            arrived.momentum[above] = arrived.momentum[above] + arrived.momentum[link]
-        through = (arrived.momentum[link] - m.momentum[link]) / dt
+            motion_after.momentum[above] = motion_after.momentum[above] + motion_after.momentum[link]
+        through = (motion_after.momentum[link] - m.momentum[link]) / dt
         joint = tree.link_joint[link]
         if joint < 0:
             continue  # nothing but roundoff

@@ -15,17 +15,17 @@ def publish_bodies(
     tree: Tree,
     joints: Joints,
     bodies: Bodies,
-    arrived: Motion,
+    motion_after: Motion,
     orders: Orders,
     state: StateArrays,
 ):
     """Poses and COM velocities of the new joint state."""
     t = tree.first_tree + wp.tid()
     for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
-        frame = place_link(tree, joints, bodies, arrived, orders, state, link, 0)
+        frame = place_link(tree, joints, bodies, motion_after, orders, state, link, 0)
         if tree.link_joint[link] >= 0:
             body = tree.link_body[link]
-            v_C = velocity_at(frame.velocity, arrived.com[link])
+            v_C = velocity_at(frame.velocity, motion_after.com[link])
             state.body_q[body] = wp.transform(wp.vec3(frame.position), wp.quat(frame.rotation))
             state.body_qd[body] = wp.spatial_vector(wp.vec3(v_C), wp.vec3(angular(frame.velocity)))
 

@@ -263,9 +263,21 @@ def link_kinds(model, link_joint: np.ndarray) -> np.ndarray:
     return np.append(model.joint_type.numpy(), int(newton.JointType.FREE))[link_joint]  # FREELY finds the last
 
 
+def mass_block(arrays, A: np.ndarray, tree: int, locked: int = 0) -> np.ndarray:
+    """Return a tree's block of the mass matrix, without its first, prescribed dofs."""
+    size = arrays["tree_dof_start"][tree + 1] - arrays["tree_dof_start"][tree]
+    start = arrays["tree_block_start"][tree]
+    return A[start : start + size * size].reshape(size, size)[locked:, locked:]
+
+
 def equality_table(model):
     """Return where importers put MuJoCo's equality constraints, None if the model has none."""
     return _mujoco_table(model, "equality_constraint_type")
+
+
+def equality_name(model, row: int) -> str:
+    """Name an equality constraint in messages."""
+    return f"equality constraint {row} ({equality_table(model).equality_constraint_label[row]!r})"
 
 
 def _mujoco_table(model, column: str):

@@ -13,7 +13,7 @@ from newton.solvers.experimental.coupled import ModelView
 from .. import attributes
 from ..multibody.joints import MOST_AXES
 from .parts import whole_of
-from .topology import FREELY, body_name, joint_name
+from .topology import FREELY, body_name, joint_name, mass_block
 
 _FINITE = {
     "body": ("body_mass", "body_inertia", "body_com"),
@@ -109,22 +109,21 @@ def validate_dt(dt) -> float:
 
 def require_arrays(what: str, holder, expected: dict[str, int], device, optional=()) -> None:
     """Require arrays of given lengths on the model's device, as a state or control of the same model has."""
+    maker = "model.control()" if what == "control" else "model.state()"
     if holder is None:
-        raise ValueError(f"{what} is None; pass what model.state() returns")
+        raise ValueError(f"{what} is None; pass what {maker} returns")
     if not any(hasattr(holder, name) for name in expected):
         kind = type(holder).__name__
-        raise TypeError(f"{what} must be what model.state() or model.control() returns, not of type {kind}")
+        raise TypeError(f"{what} must be what {maker} returns, not of type {kind}")
     for name, length in expected.items():
         array = getattr(holder, name, None)
         if array is None:
             if name in optional or length == 0:
                 continue
-            raise ValueError(f"{what}.{name} is missing; create the {what} with model.state() or model.control()")
+            raise ValueError(f"{what}.{name} is missing; make it with {maker}")
         if not isinstance(array, wp.array) or array.dtype not in _DTYPES:
             kind = f"of {array.dtype.__name__}" if isinstance(array, wp.array) else f"a {type(array).__name__}"
-            raise TypeError(
-                f"{what}.{name} must be a Warp array of float32, as model.state() and model.control() make it, not {kind}"
-            )
+            raise TypeError(f"{what}.{name} must be a Warp array of float32, as {maker} makes it, not {kind}")
         if array.shape[0] != length:
             raise ValueError(
                 f"{what}.{name} has {array.shape[0]} entries but the solver's model has {length}; "
@@ -235,13 +234,10 @@ def require_positive_mass_matrix(model, topology, A: np.ndarray, locked: np.ndar
     """Refuse a dof that nothing gives inertia, from the mass matrix of the model's own state."""
     arrays = topology.arrays
     for t in range(topology.tree_count):
-        first, last = arrays["tree_dof_start"][t : t + 2]
-        size = last - first
-        start = arrays["tree_block_start"][t]
-        free = A[start : start + size * size].reshape(size, size)[locked[t] :, locked[t] :]
+        free = mass_block(arrays, A, t, locked[t])
         if not _is_positive(free):
             weightless = next(n for n in range(len(free)) if not _is_positive(free[: n + 1, : n + 1]))
-            link = int(arrays["dof_link"][first + locked[t] + weightless])
+            link = int(arrays["dof_link"][arrays["tree_dof_start"][t] + locked[t] + weightless])
             raise ValueError(
                 f"{_mover(model, int(arrays['link_joint'][link]))} moves "
                 f"{body_name(model, int(arrays['link_body'][link]))} along a direction without mass or inertia; give the "
@@ -297,10 +293,12 @@ def owner_name(model, kind: str, index: int) -> str:
         return body_name(model, index)
     if kind == "shape":
         return f"shape {index} ({model.shape_label[index]!r})"
-    joint = index
-    if kind == "dof":
-        joint = int(np.searchsorted(model.joint_qd_start.numpy(), index, side="right")) - 1
-    return joint_name(model, joint)
+    if kind != "dof":
+        return joint_name(model, index)
+    starts = model.joint_qd_start.numpy()
+    joint = int(np.searchsorted(starts, index, side="right")) - 1
+    axis = f"axis {index - starts[joint]} of " if starts[joint + 1] - starts[joint] > 1 else ""
+    return axis + joint_name(model, joint)
 
 
 def _refuse_unsupported(model) -> None:

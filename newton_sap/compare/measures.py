@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import newton
 import numpy as np
 
-from ..bench.validation import rotate
+from ..mechanics import rotate
 from ..scenes import Scene
 from .record import Recording
 from .theory import SUBJECTS, Subject, closed_form

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..bench.validation import rotate
+from ..mechanics import rotate
 from ..scenes import Scene
 from .contestants import touching_shapes
 from .record import Recording

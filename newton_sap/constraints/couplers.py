@@ -95,7 +95,7 @@ def close_row(
 
 
 @wp.func
-def bilateral(
+def hold_direction(
     tree: Tree,
     m: Motion,
     pool: CouplerPool,
@@ -106,15 +106,17 @@ def bilateral(
     F: wp.spatial_vectord,
     point: wp.vec3d,
     gap: wp.float64,
+    tau: wp.float64,
+    lower: wp.float64,
     beta: wp.float64,
     dt: wp.float64,
 ):
-    """One held direction between two bodies; its error halves in a step."""
+    """The row of one direction between two bodies, with impulses from ``lower`` up."""
     base = tree.group_dof_start[pool.group[row / ROWS]]
     open_row(pool, row)
     pool.covector[row] = F
     leverage = add_motion(tree, m, pool, problem, row, a, b, F, point)
-    close_row(pool, problem, row, base, leverage, gap, dt, -UNBOUNDED, beta, dt)
+    close_row(pool, problem, row, base, leverage, gap, tau, lower, beta, dt)
     return row + 1
 
 
@@ -222,7 +224,8 @@ def hold_bodies(
     turns = held_rotations(joints, table, c, a, b)
     for i in range(shifts.count + turns.count):
         F, error, point = held_row(shifts, turns, i)
-        row = bilateral(tree, m, pool, problem, row, a.link, b.link, F, point, error, beta, dt)
+        # Its error halves in a step.
+        row = hold_direction(tree, m, pool, problem, row, a.link, b.link, F, point, error, dt, -UNBOUNDED, beta, dt)
     return row
 
 
@@ -272,16 +275,14 @@ def distance_rows(
     dt: wp.float64,
 ):
     """Minimum and maximum of |p_B - p_A| along the line through both anchors; negative bounds do not exist."""
-    base = tree.group_dof_start[pool.group[c]]
     sides = int(2)  # no constant: the loop is not to be unrolled
     for side in range(sides):
         bound = distance_row(joints, table, c, a, b, side, dt)
         if bound.exists == 1:
-            open_row(pool, row)
-            pool.covector[row] = bound.F
-            leverage = add_motion(tree, m, pool, problem, row, a.link, b.link, pool.covector[row], b.position)
-            close_row(pool, problem, row, base, leverage, bound.gap, bound.tau, wp.float64(0.0), beta, dt)
-            row = row + 1
+            row = hold_direction(
+                tree, m, pool, problem, row, a.link, b.link, bound.F, b.position, bound.gap, bound.tau,
+                wp.float64(0.0), beta, dt,
+            )  # fmt: skip
     return row
 
 

@@ -208,8 +208,9 @@ def loop_drive(joints: Joints, step: JointInput, joint: int, i: int, q: wp.float
 def has_laws(joints: Joints, k: int):
     """Whether limits, a drive or dry friction are set; a NaN counts as set."""
     free = joints.limit_lower[k] <= -NO_LIMIT and joints.limit_upper[k] >= NO_LIMIT
-    fast = joints.velocity_limit[k] >= NO_VELOCITY_LIMIT and joints.friction[k] <= 0.0
-    return not (free and fast and joints.target_ke[k] + joints.target_kd[k] <= 0.0)
+    unlimited = joints.velocity_limit[k] >= NO_VELOCITY_LIMIT or joints.velocity_limit[k] <= 0.0
+    unresisted = unlimited and joints.friction[k] <= 0.0
+    return not (free and unresisted and joints.target_ke[k] + joints.target_kd[k] <= 0.0)
 
 
 @wp.func

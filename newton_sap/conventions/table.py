@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
+
+from ..suggest import suggestion
 
 ORDERS = ("linear", "angular")
 POINTS = ("com", "origin", "world", "given")
@@ -67,6 +68,7 @@ CONVENTIONS = {
     "mujoco": Convention("linear", "origin", angular_axes="body", quaternion="wxyz"),
     "mujoco_com": Convention("angular", "given", quaternion="wxyz"),
     "isaac": Convention("linear", "com", quaternion="wxyz"),
+    "isaac_lab_3": Convention("linear", "com"),
     "isaac_gym": Convention("linear", "com"),
     "physx": Convention("linear", "com"),
     "modern_robotics_body": Convention("angular", "origin", "body", "body", quaternion="wxyz"),
@@ -75,7 +77,8 @@ CONVENTIONS = {
 """Conventions by name.
 
 ``"mujoco"`` is the free joint: ``qvel`` as twist and ``qfrc_applied`` as wrench, a mixed frame. ``"mujoco_com"`` is that
-of ``cvel`` and ``cfrc_ext``: the given point is ``subtree_com`` of the tree's root body.
+of ``cvel`` and ``cfrc_ext``: the given point is ``subtree_com`` of the tree's root body. ``"isaac"`` is Isaac Sim, and Isaac
+Lab up to version 2; Isaac Lab 3 turned its quaternions round.
 """
 
 QUATERNION_ORDERS = {name: entry.quaternion for name, entry in CONVENTIONS.items()} | {
@@ -87,7 +90,7 @@ QUATERNION_ORDERS = {name: entry.quaternion for name, entry in CONVENTIONS.items
 }
 """Storage order of quaternions by system."""
 
-UP_AXES = {"newton": "Z", "mujoco": "Z", "drake": "Z", "isaac": "Z", "usd": "Y"}
+UP_AXES = {"newton": "Z", "mujoco": "Z", "drake": "Z", "isaac": "Z", "isaac_lab_3": "Z", "usd": "Y"}
 """Default up axis by system; all are right-handed."""
 
 
@@ -95,8 +98,7 @@ def _lookup(table: dict, name: str, what: str):
     try:
         return table[name]
     except KeyError:
-        near = get_close_matches(str(name), table, 1)
-        hint = f", did you mean {near[0]!r}?" if near else f"; known are {', '.join(table)}"
+        hint = suggestion(str(name), table) or f"; known are {', '.join(table)}"
         raise ValueError(f"unknown {what} {name!r}{hint}") from None
 
 

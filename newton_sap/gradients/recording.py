@@ -99,11 +99,11 @@ class Recorder:
         self._launch(balance, size.group_count, [scene.tree, s, s.power, m.v])
         inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, frame.before, frame.after, self._update]
         self._launch(integrate, size.tree_count, [*inputs, frame.dt])
-        arrived = self._arrived(solver)
-        inputs = [scene.tree, scene.joints, scene.bodies, arrived, frame.orders_after, frame.after]
+        motion_after = self._motion_after(solver)
+        inputs = [scene.tree, scene.joints, scene.bodies, motion_after, frame.orders_after, frame.after]
         self._launch(publish_bodies, size.tree_count, inputs)
         if couplings and size.loop_joints:
-            inputs = [scene.tree, scene.joints, table, arrived, frame.after]
+            inputs = [scene.tree, scene.joints, table, motion_after, frame.after]
             self._launch(publish_loop_joints, couplings, inputs)
 
     def _launch(self, kernel, count: int, inputs: list) -> None:
@@ -168,7 +168,7 @@ class Recorder:
         m.travel = m.v  # but for bounces, whose gradients are not known
         return m
 
-    def _arrived(self, solver) -> Motion:
+    def _motion_after(self, solver) -> Motion:
         """Where bodies are at the end of the step."""
         return self._own(Motion, self._no_motion, {name: len(getattr(solver.motion, name)) for name in _PLACED})
 

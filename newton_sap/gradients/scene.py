@@ -2,11 +2,11 @@
 
 import warp as wp
 
+from ..boundary.bundles import StepInput
 from ..boundary.contact_rows import ContactRows
 from ..boundary.contacts import prescribed_velocity
 from ..boundary.convention import Orders
 from ..multibody.free_motion import Efforts
-from ..problem import StepInput
 from ..workspace import Bodies, Joints, Motion, Shapes, StateArrays, Tree
 
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..boundary.topology import FREELY, body_name, joint_name
+from ..boundary.tendons import tendon_name
+from ..boundary.topology import FREELY, body_name, equality_name, joint_name
 from ..boundary.validation import owner_name
 from ..constraints.coupling_table import BALL_LIMITS, TENDON, TENDON_LENGTHS
 from ..workspace import DIRECT_DOFS
 
-_COUPLINGS = {
-    int(BALL_LIMITS): "the limit of a ball joint",
-    int(TENDON): "a tendon",
-    int(TENDON_LENGTHS): "a tendon",
-}
 _REMEDY = "to step it without, build it with finalize(requires_grad=False)"
 
 
@@ -40,10 +36,12 @@ def _without_gradient(solver):
     """Yield what a solver's step does that has no gradient."""
     model, size = solver.model, solver.topology
     couplings = solver.couplings
-    for kind, joint in zip(couplings.kind.numpy(), couplings.joint.numpy(), strict=True):
-        if int(kind) in _COUPLINGS:
-            name = f" ({joint_name(model, int(joint))})" if joint >= 0 else ""
-            yield _COUPLINGS[int(kind)] + name
+    columns = (couplings.kind, couplings.joint, couplings.source_row)
+    for kind, joint, row in zip(*(column.numpy() for column in columns), strict=True):
+        if kind == BALL_LIMITS:
+            yield f"the limit of a ball joint ({joint_name(model, int(joint))})"
+        elif kind in (TENDON, TENDON_LENGTHS):
+            yield tendon_name(model, int(row)) if kind == TENDON else equality_name(model, int(row))
     if solver.options.spin_friction:
         yield "spin_friction=True"
     arrays = size.arrays
@@ -51,6 +49,8 @@ def _without_gradient(solver):
         yield f"free flight without a joint ({body_name(model, int(arrays['link_body'][link]))})"
     for shape in np.flatnonzero(model.shape_material_restitution.numpy() > 0.0):
         yield f"the restitution of {owner_name(model, 'shape', int(shape))}"
-    largest = int(np.diff(arrays["group_dof_start"]).max(initial=0))
-    if largest > DIRECT_DOFS:
-        yield f"a world of {largest} dofs (up to {DIRECT_DOFS})"
+    dofs = np.diff(arrays["group_dof_start"])
+    for group in np.flatnonzero(dofs > DIRECT_DOFS):
+        world = size.group_world[group]
+        which = f"world {world}" if world >= 0 else "a group of worlds that touch"
+        yield f"{which}, with {dofs[group]} dofs (up to {DIRECT_DOFS}),"

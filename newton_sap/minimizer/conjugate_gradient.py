@@ -72,9 +72,7 @@ def multiply(cg: LargeGroups, pool: CouplerPool, at: Range, part: BlockRange):
 
 
 @wp.func
-def solve_iteratively(
-    cg: LargeGroups, m: Motion, pools: Pools, problem: Problem, at: Range, g: int, iterations: int
-):
+def solve_iteratively(cg: LargeGroups, m: Motion, pools: Pools, problem: Problem, at: Range, g: int, iterations: int):
     """dv with H dv = -grad to the tolerance, and dp = A dv. Any iterate is a descent direction."""
     part = block_range(cg.H, at, g)
     assemble_blocks(cg.H, m, pools, problem, at, part)

@@ -1,8 +1,8 @@
 """The lagged law's friction bounds, read from the solve itself instead of from the start of the step.
 
-The law needs a number for the normal impulse before it is known. Once the momentum left over is small against the
-constraint impulses, the iterate knows it well: bounds that are off are then renewed from the iterate's own normal
-impulses, a few times while it converges and once more at its end. What is minimised last is again one strictly convex
+The law needs a number for the normal impulse before it is known. As soon as the momentum left over is below the
+constraint impulses, the iterate knows it better than the start: bounds that are off are then renewed from the iterate's
+own normal impulses, a few times while it converges and once more at its end. What is minimised last is again one strictly convex
 cost with constant bounds.
 """
 
@@ -19,7 +19,7 @@ wp.set_module_options({"enable_backward": False})
 
 RENEWALS = 4
 """Most renewals on the way, so that there is an end to it."""
-KNOWN = wp.constant(wp.float64(0.98))
+READABLE = wp.constant(wp.float64(0.98))
 """Residual over constraint impulses below which the next iterate is asked."""
 SETTLED = wp.constant(wp.float64(0.01))
 """Residual over constraint impulses below which the bounds last renewed are as good as the next."""
@@ -32,8 +32,8 @@ TOLERABLE = wp.constant(wp.float64(0.2))
 @wp.func
 def renewal_due(value: Value, renewals: int, settings: Settings):
     """Whether the next iterate is worth reading the bounds from."""
-    known = value.residual <= KNOWN * value.impulse
-    return renewals < settings.renewals and known and (renewals == 0 or value.residual > SETTLED * value.impulse)
+    readable = value.residual <= READABLE * value.impulse
+    return renewals < settings.renewals and readable and (renewals == 0 or value.residual > SETTLED * value.impulse)
 
 
 @wp.func

@@ -8,7 +8,7 @@ import warp as wp
 from ..boundary.convention import Orders, read3, write_free_velocity
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .joints import BALL, is_free, read_quaternion
-from .kinematics import child_anchor_inverse
+from .kinematics import child_anchor_inverse, reference_point
 from .spatial import rotation_of, to_vec3d
 
 wp.set_module_options({"enable_backward": False})
@@ -86,9 +86,7 @@ def advance_free(
     dof = tree.link_dof_start[link]
     back, origin = child_anchor_inverse(joints.X_c[joint])
     com = to_vec3d(bodies.com[tree.link_body[link]])
-    reference = origin
-    if orders.reference_is_com == 1:
-        reference = origin + wp.quat_rotate(back, com)
+    reference = reference_point(orders.reference_is_com, origin, back, com)
     before = read_quaternion(state.joint_q, q + 3)
     point = read3(state.joint_q, q) + wp.quat_rotate(before, reference) + dt * rate3(m, update, dof + 3)
     after = turn(before, rate3(m, update, dof), update, dt)
@@ -114,9 +112,7 @@ def advance_free_body(
     body = tree.link_body[link]
     dof = tree.link_dof_start[link]
     com = to_vec3d(bodies.com[body])
-    reference = wp.vec3d()
-    if orders.reference_is_com == 1:
-        reference = com
+    reference = reference_point(orders.reference_is_com, wp.vec3d(), wp.quat_identity(dtype=wp.float64), com)
     point = m.position[link] + wp.quat_rotate(m.rotation[link], reference) + dt * rate3(m, update, dof + 3)
     after = turn(m.rotation[link], rate3(m, update, dof), update, dt)
     out.body_q[body] = wp.transform(wp.vec3(point - wp.quat_rotate(after, reference)), wp.quat(after))

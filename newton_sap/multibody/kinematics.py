@@ -30,6 +30,15 @@ def child_anchor_inverse(X_c: wp.transform):
 
 
 @wp.func
+def reference_point(reference_is_com: int, origin: wp.vec3d, turn: wp.quatd, com: wp.vec3d):
+    """Whose velocity a flying body has in ``v``, in the frame in which its origin lies at ``origin``, turned by ``turn``."""
+    reference = origin
+    if reference_is_com == 1:
+        reference = origin + wp.quat_rotate(turn, com)
+    return reference
+
+
+@wp.func
 def through_joint(
     m: Motion,
     joints: Joints,
@@ -45,9 +54,7 @@ def through_joint(
     back, origin = child_anchor_inverse(joints.X_c[joint])
     frame = parent_anchor(parent, joints.X_p[joint])
     if is_free(kind):
-        reference = origin
-        if reference_is_com == 1:
-            reference = origin + wp.quat_rotate(back, com)
+        reference = reference_point(reference_is_com, origin, back, com)
         q = joints.q_start[joint]
         frame = through_free(m, dof, frame, read3(joint_q, q), read_quaternion(joint_q, q + 3), reference)
     elif kind == BALL:
@@ -97,9 +104,7 @@ def place_free_body(
     u = free_velocity_from_body_qd(orders, state.body_qd, body, wp.quat_rotate(turn, com))
     for i in range(6):
         m.v0[first + i] = u[i]
-    reference = wp.vec3d()
-    if orders.reference_is_com == 1:
-        reference = com
+    reference = reference_point(orders.reference_is_com, wp.vec3d(), wp.quat_identity(dtype=wp.float64), com)
     offset = to_vec3d(wp.transform_get_translation(state.body_q[body]))
     return through_free(m, first, parent, offset, turn, reference)
 
