@@ -285,7 +285,7 @@ def regularize_contact(
         # Hunt & Crossley's law has no bound of its own, and its force reads the depth, which must stay measurable.
         beta = options.rigid_beta
         normal.k = wp.min(FOUR_PI_SQUARED / (beta * beta * dt * dt), RIGID_FREQUENCY * RIGID_FREQUENCY) / w
-    elif options.similar == 1:
+    elif options.narrow == 1:
         # Beyond this nothing changes that the step could resolve, but the minimum is ever harder to find.
         stiffest = FOUR_PI_SQUARED / (options.rigid_beta * options.rigid_beta * dt * dt * w)
         if k > stiffest:

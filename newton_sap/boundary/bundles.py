@@ -9,6 +9,7 @@ import warp as wp
 
 from ..constraints.axis_laws import JointInput, JointOptions
 from ..constraints.drives import Targets
+from ..constraints.laws import CONTACT_LAWS
 from ..minimizer.continuation import PATIENCE
 from ..minimizer.friction_bound import RENEWALS
 from ..minimizer.settings import Settings
@@ -94,6 +95,7 @@ def targets(model, control) -> Targets:
 def contact_options(options) -> ContactOptions:
     """Options of contacts."""
     out = ContactOptions()
+    law = CONTACT_LAWS[options.contact_model]
     out.beta = options.near_rigid_contact
     out.sigma = options.friction_regularization
     out.stiction_tolerance = options.stiction_tolerance
@@ -103,14 +105,14 @@ def contact_options(options) -> ContactOptions:
     out.body_inertia_weight = int(options.contact_weight == "body_inertia")
     out.joint_blocks = int(options.contact_weight == "joint_blocks")
     out.ahead = int(options.dissipation_ahead_of_touch)
-    out.hunt_crossley = int(options.contact_model != "sap")
+    out.hunt_crossley = int(law.hunt_crossley)
     out.spin_friction = int(options.spin_friction)
     default = newton.ModelBuilder.ShapeConfig()
     out.rigid_unset = int(options.unset_materials == "rigid")
     out.unset_ke = default.ke
     out.unset_kd = default.kd
     out.rigid_beta = options.near_rigid_joint
-    out.similar = int(options.contact_model == "similar")
+    out.narrow = int(law.narrow)
     out.lead = 0.0 if options.position_update == "midpoint" else 0.5
     return out
 
@@ -150,8 +152,9 @@ def step_input(contacts, joints, joint_q, efforts, targets, dt: float) -> StepIn
 def minimizer_settings(options) -> Settings:
     """Options of the minimiser."""
     out = Settings()
+    law = CONTACT_LAWS[options.contact_model]
     out.max_iterations = options.max_iterations
-    out.patience = PATIENCE if options.contact_model == "similar" else -1
+    out.patience = PATIENCE if law.narrow else -1
     out.optimality_abs = options.optimality_abs
     out.optimality_rel = options.optimality_rel
     out.cost_abs = options.cost_abs
@@ -159,6 +162,6 @@ def minimizer_settings(options) -> Settings:
     out.line_search_iterations = options.line_search_max_iterations
     out.line_search = options.line_search_tolerance
     out.line_search_rough = options.line_search_tolerance**0.25
-    out.renewals = RENEWALS if options.contact_model == "lagged" and options.friction_bound == "solved" else 0
+    out.renewals = RENEWALS if law.friction_bounds and options.friction_bound == "solved" else 0
     out.stiction_tolerance = options.stiction_tolerance
     return out

@@ -38,7 +38,7 @@ class ContactOptions:
     unset_ke: wp.float32  # what Newton gives a shape nobody gave a stiffness [N/m]
     unset_kd: wp.float32  # [N s/m]
     rigid_beta: wp.float64  # near-rigid bound where the law has none of its own: near_rigid_joint
-    similar: int
+    narrow: int  # whether stiffness is bounded by what the step resolves
     lead: wp.float64  # how far the velocity that moves a body is ahead of its mean over the step [steps]
 
 
