@@ -52,17 +52,19 @@ def gather_rows(
     g: int,
     dt: wp.float64,
 ):
-    """All scalar rows of a group, dof after dof."""
+    """All scalar rows of a group, dof after dof; sleeping ones from the end on. A row that takes part touches its tree."""
     start = ROWS_PER_DOF * tree.group_dof_start[g]
-    at = int(start)
+    last = ROWS_PER_DOF * tree.group_dof_start[g + 1] - 1
+    at = wp.vec2i(start, last)
     for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
         problem.tree_start[t] = UNTOUCHED
-        before = at
+        before = at[0]
         for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
             at = link_rows(tree, joints, m, rows, step, link, at, dt)
-        if at > before:
+        if at[0] > before:
             problem.tree_start[t] = 0
-    rows.count[g] = at - start
+    rows.count[g] = at[0] - start
+    rows.asleep[g] = last - at[1]
 
 
 @wp.func
@@ -113,6 +115,23 @@ def number_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, g: int):
                 problem.row_start[u] = r
             problem.row_end[u] = r + 1
             r += 1
+
+
+@wp.func
+def number_sleeping_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, g: int):
+    """Point sleeping rows at unknowns; those of trees that nothing touches are dropped, for they move freely."""
+    last = ROWS_PER_DOF * tree.group_dof_start[g + 1] - 1
+    kept = int(last)
+    for down in range(rows.asleep[g]):
+        r = last - down
+        dof = rows.unknown[r]
+        t = tree.link_tree[tree.dof_link[dof]]
+        if problem.tree_start[t] != UNTOUCHED:
+            rows.unknown[kept] = dof + shift_of(tree, m, problem, t)
+            if kept > r:
+                rows.law[kept] = rows.law[r]
+            kept -= 1
+    rows.asleep[g] = last - kept
 
 
 @wp.func
@@ -353,6 +372,7 @@ def number_problem(
         mark_coupling(table, problem, c)
     number_unknowns(tree, m, problem, g)
     number_rows(tree, m, pools.rows, problem, g)
+    number_sleeping_rows(tree, m, pools.rows, problem, g)
 
 
 @wp.kernel

@@ -155,14 +155,13 @@ class ReferenceSolver(Multibody):
         kin = self.kinematics(m, m.q, v0)
         A, v_star = self.free_motion(m, kin, v0, dt, self.drive_efforts(m, v0))
         rows = self.drive_rows(m, A, dt)
-        driven = {row.dof for row in rows}
-        rows += self.limit_rows(m, A, v0, v_star, dt, driven)
+        rows += self.limit_rows(m, A, v0, v_star, dt)
         rows += self.velocity_rows(m, A) + self.friction_rows(m, A, dt)
         touching = [] if contacts is None else self.contact_rows(m, kin, A, v0, v_star, contacts, dt)
         ties = couplers(self, m, kin, A, v0, v_star, dt)
         v, travel = v_star.copy(), v_star.copy()
         solutions = []
-        for problem in self.problems(m, A, v_star, touching + ties, rows):
+        for problem in self.problems(m, A, v0, v_star, touching + ties, rows):
             solution = minimize(problem, v0[problem.dofs].copy(), self.options)
             travel[problem.dofs] = solution.v
             if problem.part_surfaces(solution.v):
@@ -187,7 +186,7 @@ class ReferenceSolver(Multibody):
             gamma=[_describe_contact(c, v) for c in touching if isinstance(c, Contact)],
             spins=[_describe_spin(c, v) for c in touching if isinstance(c, Spin)],
             couplers=[{**vars(tie), "gamma": float(tie.law(tie.J @ v + tie.bias)[1][0])} for tie in ties],
-            rows=[{**vars(row), "gamma": row.law(row.sign * v[row.dof])[1]} for row in rows],
+            rows=[{**vars(row), "gamma": row.law(row.sign * v[row.dof])[1]} for p, _ in solutions for row in p.rows],
             joint_q=q_new,
             joint_qd=qd_new,
             body_q=np.hstack([after.origin, after.quat]),
@@ -206,8 +205,8 @@ class ReferenceSolver(Multibody):
 
     # Constraint rows.
 
-    def limit_rows(self, m, A, v0, v_star, dt, driven):
-        """Return the rows of joint limits that are violated, within two steps' reach, or on a driven dof."""
+    def limit_rows(self, m, A, v0, v_star, dt):
+        """Return the rows of joint limits, as in Drake only of those that are violated or within two steps' reach."""
         rows = []
         for dof, coordinate in m.scalar_axes():
             k = m.limit_ke[dof]
@@ -216,8 +215,7 @@ class ReferenceSolver(Multibody):
             reach = 2.0 * dt * max(abs(v0[dof]), abs(v_star[dof]))
             for sign, bound in ((1.0, m.limit_lower[dof]), (-1.0, m.limit_upper[dof])):
                 gap = sign * (m.q[coordinate] - bound)
-                looks_ahead = dof in driven and not self.options.dissipation_ahead_of_touch
-                if abs(bound) >= NO_LIMIT or (gap > reach and not looks_ahead):
+                if abs(bound) >= NO_LIMIT or (gap > reach and self.options.dissipation_ahead_of_touch):
                     continue
                 tau = self._dissipation(m.limit_kd[dof] / k, gap)
                 R = regularization(self.options.near_rigid_joint, 1.0 / A[dof, dof], k, tau, dt)
@@ -402,7 +400,7 @@ class ReferenceSolver(Multibody):
         """Relaxation time [s] at a gap [m or rad]: none before touch, unless asked for."""
         return tau if gap <= 0.0 or self.options.dissipation_ahead_of_touch else 0.0
 
-    def problems(self, m, A, v_star, contacts, rows):
+    def problems(self, m, A, v0, v_star, contacts, rows):
         """Split the step into independent convex problems: one per world, joined where contacts join worlds.
 
         Trees that no row and no contact touches appear in none.
@@ -421,7 +419,7 @@ class ReferenceSolver(Multibody):
             (group_rows if isinstance(term, Row) else group_contacts).append(term)
         for _, (trees, group_contacts, group_rows) in sorted(groups.items()):
             dofs = np.flatnonzero(m.unknown & np.isin(tree, sorted(trees)))
-            yield ConvexProblem(A[np.ix_(dofs, dofs)], v_star[dofs], group_contacts, group_rows, dofs)
+            yield ConvexProblem(A[np.ix_(dofs, dofs)], v_star[dofs], group_contacts, group_rows, dofs, v0[dofs])
 
 
 def _imported(a, b):

@@ -320,6 +320,10 @@ class Row:
         """Cost, impulse and slope at the constraint velocity ``vc``."""
         return clamped_linear(vc, self.v_hat, self.R, self.lo, self.hi)
 
+    def is_idle(self, vc):
+        """Whether the row exerts nothing at ``vc`` and around it."""
+        return self.law(vc)[1] == 0.0 and self.law(vc)[2] == 0.0
+
 
 class ConvexProblem:
     """The SAP objective over a subset of the degrees of freedom (dense, float64).
@@ -332,18 +336,39 @@ class ConvexProblem:
         contacts: Contacts and their spin friction that act on the subset.
         rows: Scalar rows that act on the subset.
         dofs: Global index of each of the n unknowns, shape (n,).
+        v0: Velocities of the subset at the start of the step, shape (n,); limits that twice the speed of free motion does
+            not reach sleep until a minimum without them violates them.
     """
 
-    def __init__(self, A, v_star, contacts, rows, dofs):
+    def __init__(self, A, v_star, contacts, rows, dofs, v0):
         self.A, self.v_star, self.dofs = A, v_star, np.asarray(dofs, int)
-        self.contacts, self.rows = contacts, rows
-        local = {int(dof): i for i, dof in enumerate(self.dofs)}
+        self.contacts, self.rows = contacts, []
+        self._place = {int(dof): i for i, dof in enumerate(self.dofs)}
         # Every term as (law, J, bias): an affine vc and a law that gives cost, gamma and G.
         self.terms = [(c.law, c.J[:, self.dofs], c.bias) for c in contacts]
+        speed = np.maximum(np.abs(v0), np.abs(v_star))
+        self._asleep = []
         for row in rows:
-            J = np.zeros((1, len(self.dofs)))
-            J[0, local[row.dof]] = row.sign
-            self.terms.append((_vector_law(row), J, np.zeros(1)))
+            reach = 2.0 * speed[self._place[row.dof]]
+            sleeps = row.kind in ("limit", "velocity") and row.is_idle(reach) and row.is_idle(-reach)
+            if sleeps:
+                self._asleep.append(row)
+            else:
+                self._add(row)
+
+    def _add(self, row):
+        self.rows.append(row)
+        J = np.zeros((1, len(self.dofs)))
+        J[0, self._place[row.dof]] = row.sign
+        self.terms.append((_vector_law(row), J, np.zeros(1)))
+
+    def wake(self, v):
+        """Let sleeping rows that act at ``v`` take part; return whether there were any."""
+        woken = [row for row in self._asleep if not row.is_idle(row.sign * v[self._place[row.dof]])]
+        for row in woken:
+            self._asleep.remove(row)
+            self._add(row)
+        return bool(woken)
 
     def cost(self, v):
         """Objective at ``v`` [J]."""
@@ -462,7 +487,7 @@ def minimize(problem, v, options):
         residual = float(np.linalg.norm(D * gradient))
         pushed = float(np.linalg.norm(D * impulse))
         scale = max(float(np.linalg.norm(D * (problem.A @ v))), pushed)
-        if iteration > 0:
+        if len(costs) > 1:
             decrease = abs(costs[-1] - costs[-2])
             mean = 0.5 * (abs(costs[-1]) + abs(costs[-2]))
             stalled = decrease < options.cost_abs + options.cost_rel * mean and alpha > 0.5
@@ -476,7 +501,10 @@ def minimize(problem, v, options):
             continue  # once more from here, with bounds of its own
         dv = newton_direction(hessian, gradient, options.precision)
         if converged or iteration == options.max_iterations or not gradient @ dv < 0.0:
-            return Solution(v, iteration, costs, residual, scale, converged)
+            if not problem.wake(v):
+                return Solution(v, iteration, costs, residual, scale, converged)
+            costs, stalled, renewals, renew, asked, alpha = [], False, 0, False, False, 0.0
+            continue
         tolerance = options.line_search_tolerance ** (0.25 if iteration < EASY else 1.0)
         alpha = line_search(problem.along(v, dv), gradient @ dv, options, tolerance)
         v, iteration = v + alpha * dv, iteration + 1

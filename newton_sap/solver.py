@@ -237,7 +237,6 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     def _move_bodies(self, frame: Frame) -> None:
         """Public velocity to sap velocity, and poses, velocities and motion columns."""
         self._adopt_initial_velocities(frame.state_in, frame.before.joint_qd)
-        self.motion.group_speed.zero_()
         self.launches.trees(kinematics, [self.joints, self.bodies, self.motion, frame.orders, frame.before])
         if self.topology.groups_meet:
             self.launches.wait()
@@ -257,8 +256,11 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _move_freely(self, frame: Frame) -> None:
         """A, r and v_star."""
+        self.motion.group_speed.zero_()
         inputs = [self.joints, self.bodies, self.motion, self.motion_after, frame.orders, frame.efforts]
         self.launches.trees(free_motion, [*inputs, frame.before, frame.dt])
+        if self.topology.groups_meet:
+            self.launches.wait()
 
     def _prepare_contacts(self, frame: Frame) -> None:
         """Fill the contact pool and list its slots by group."""
@@ -491,7 +493,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.motion_after.bias = self.motion_after.momentum  # of links, one after the other
         rows = ROWS_PER_DOF * size.dof_count
         self.pools = Pools()
-        self.pools.rows = allocate(RowPool, {"*": rows, "count": size.group_count}, device)
+        self.pools.rows = allocate(RowPool, {"*": rows, "count": size.group_count, "asleep": size.group_count}, device)
         self.couplings, self.pools.couplers = build_couplings(self.model, size, size.loop_joints, device)
         self._coupling_kernels = assembling_kernels(self.couplings)
         self.tree.group_tied = tied_groups(self.couplings)

@@ -37,6 +37,7 @@ class Tree:
     first_group: int
     part: int  # which part of the groups it covers
     part_groups: int  # and how many those are
+    global_group: int  # of kinematic bodies that every world may touch; -1 where there is none
     tree_link_start: wp.array[wp.int32]  # (T + 1,)
     tree_dof_start: wp.array[wp.int32]  # (T + 1,)
     tree_block_start: wp.array[wp.int32]  # (T + 1,) first entry of the tree's dense block in A
@@ -51,6 +52,7 @@ class Tree:
     link_body: wp.array[wp.int32]  # (L,) Newton body
     link_parent: wp.array[wp.int32]  # (L,) link, -1 for the world
     link_tree: wp.array[wp.int32]  # (L,)
+    link_radius: wp.array[wp.float32]  # (L,) of its colliding shapes about the COM, as built [m]
     link_dof_start: wp.array[wp.int32]  # (L + 1,)
     path_start: wp.array[wp.int32]  # (L + 1,)
     path_dof: wp.array[wp.int32]  # dofs from the root to each link, that link's own included
@@ -160,9 +162,9 @@ class Motion:
     v_star: wp.array[wp.float64]  # (D,)
     v: wp.array[wp.float64]  # (D,)
     travel: wp.array[wp.float64]  # (D,) what moves the coordinates: v, unless surfaces meet and bounce within the step
-    drive_speed: wp.array[wp.float64]  # (D,) what a drive and a violated limit may add to |v_star|
+    drive_speed: wp.array[wp.float64]  # (D,) what drives and violated limits may add to |v_star|
     locked: wp.array[wp.int32]  # (T,) leading dofs of the tree whose velocity is prescribed
-    group_speed: wp.array[wp.float64]  # (G,) fastest centre of mass [m/s]
+    group_speed: wp.array[wp.float64]  # (G,) what the fastest point may reach within the step [m/s]
 
 
 @wp.struct
@@ -234,9 +236,13 @@ class RowLaw:
 
 @wp.struct
 class RowPool:
-    """Scalar clamped-linear rows, group after group, with room for ``ROWS_PER_DOF`` of each dof."""
+    """Scalar clamped-linear rows, group after group, with room for ``ROWS_PER_DOF`` of each dof.
 
-    count: wp.array[wp.int32]  # (G,)
+    Those that take part come first in a group's range; limits that sleep (``minimizer/sleeping_rows.py``) lie at its end.
+    """
+
+    count: wp.array[wp.int32]  # (G,) that take part
+    asleep: wp.array[wp.int32]  # (G,)
     unknown: wp.array[wp.int32]  # problem index; the tree's dof until unknowns are numbered
     law: wp.array[RowLaw]
     gamma: wp.array[wp.float64]  # impulse [tau s]

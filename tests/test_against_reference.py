@@ -229,16 +229,20 @@ def test_contact_between_bodies_that_move_as_one(preset):
 
 
 @pytest.mark.parametrize(
-    "options", ({}, {"preset": "approx64"}, {"spin_friction": True, "friction_bound": "start"}), ids=str
+    "options",
+    # What spin friction leaves before limits are woken converges no further.
+    ({}, {"preset": "approx64"}, {"spin_friction": True, "friction_bound": "start", "optimality_rel": 1e-9}),
+    ids=str,
 )
 @pytest.mark.parametrize("name", ("floating", "worlds", "kinematic"))
 def test_contact_forces_equal_the_reference(name, options):
     """The contact_f observable is the force on shape 0's body and its torque about that body's COM."""
     model, state, control, contacts = scene(name, 5, count=8)
     model.shape_material_mu_rolling.fill_(0.1)
-    truth = ReferenceSolver(model, **options, **TIGHT).step(state, control, contacts, DT)
+    options = TIGHT | options
+    truth = ReferenceSolver(model, **options).step(state, control, contacts, DT)
     kind = SolverSAP.ObservableKind.CONTACT_F
-    *_, observed = step(model, state, control, contacts, observables=kind, **options, **TIGHT)
+    *_, observed = step(model, state, control, contacts, observables=kind, **options)
     newton.eval_fk(model, state.joint_q, state.joint_qd, state)
     body_q, com = state.body_q.numpy().astype(float), model.body_com.numpy().astype(float)
     expected = np.zeros(observed.contact_f.numpy().shape)

@@ -4,7 +4,7 @@ import warp as wp
 
 from ..constraints.clamped_linear import RIGID
 from ..linalg.lanes import sync
-from ..multibody.free_motion import drive_reach, point_velocity
+from ..multibody.free_motion import point_velocity
 from ..multibody.spatial import angular, motion, to_quatd, to_vec3d, velocity_at
 from ..packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
@@ -306,17 +306,17 @@ def closing_reach(tree: Tree, m: Motion, a: Side, b: Side, point: wp.vec3d, mu: 
         return ANY_DISTANCE
     at_v0 = velocity_at(b.prescribed, point) - velocity_at(a.prescribed, point)
     at_v_star = at_v0
-    driven = wp.float64(0.0)
     if a.link >= 0:
-        driven += drive_reach(tree, m, a.link, point)
         at_v0 -= point_velocity(tree, m, m.v0, a.link, point)
         at_v_star -= point_velocity(tree, m, m.v_star, a.link, point)
     if b.link >= 0:
-        driven += drive_reach(tree, m, b.link, point)
         at_v0 += point_velocity(tree, m, m.v0, b.link, point)
         at_v_star += point_velocity(tree, m, m.v_star, b.link, point)
-    # A third body may hand its speed to one of the two within the same step.
-    speed = wp.max(wp.length(at_v0), wp.length(at_v_star)) + driven + m.group_speed[group]
+    # Drives may set the two in motion, and a third body may hand its speed to one of them.
+    fastest = m.group_speed[group]
+    if tree.global_group >= 0:
+        fastest = wp.max(fastest, m.group_speed[tree.global_group])
+    speed = wp.max(wp.length(at_v0), wp.length(at_v_star)) + fastest
     return wp.float64(2.0) * dt * (wp.float64(1.0) + mu) * speed
 
 

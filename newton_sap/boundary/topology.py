@@ -78,9 +78,9 @@ class Topology:
         """Return the structure as a bundle of device arrays."""
         bundle = allocate(Tree, {"*": 0}, device)
         for name, values in self.arrays.items():
-            dtype = wp.int64 if name == "group_hessian_start" else wp.int32
-            setattr(bundle, name, wp.array(values, dtype=dtype, device=device))
+            setattr(bundle, name, wp.array(values, dtype=Tree.vars[name].type.dtype, device=device))
         bundle.part_groups = self.group_count
+        bundle.global_group = self.group_count - 1 if self.groups_meet else -1
         return bundle
 
 
@@ -243,8 +243,9 @@ def _shaped_bodies(model) -> set[int]:
 
 def _narrowed(name: str, values: np.ndarray) -> np.ndarray:
     """Give indices the type that kernels take; more than that counts would come out negative."""
-    if name == "group_hessian_start":
-        return values.astype(np.int64)
+    dtype = wp.dtype_to_numpy(Tree.vars[name].type.dtype)
+    if dtype != np.int32:
+        return values.astype(dtype)
     if values.max(initial=0) > MOST:
         raise ValueError(
             f"the model is too large for one solver: {name} reaches {values.max()}, and kernels count to {MOST}; build "
@@ -334,6 +335,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         "link_body": np.array([body for _, body, _ in links]),
         "link_parent": np.array(link_parent),
         "link_tree": np.array([tree for tree, _, _ in links]),
+        "link_radius": _radii(model)[[body for _, body, _ in links]],
         "link_dof_start": link_dof_start,
         "path_start": np.cumsum([0] + [len(p) for p in paths]),
         "path_dof": np.array([d for path in paths for d in path]),
@@ -412,6 +414,17 @@ def _body_parts(model, body_link, link_part) -> np.ndarray:
     local = (body_link >= 0) & (model.body_world.numpy() >= 0)
     part[local] = np.array(link_part, dtype=int)[body_link[local]]
     return part
+
+
+def _radii(model) -> np.ndarray:
+    """Return (bodies,) how far the colliding shapes of each body reach from its COM [m]."""
+    radii = np.zeros(model.body_count)
+    collides = (model.shape_flags.numpy() & int(newton.ShapeFlags.COLLIDE_SHAPES)) != 0
+    shapes = np.flatnonzero(collides & (model.shape_body.numpy() >= 0))
+    owner = model.shape_body.numpy()[shapes]
+    away = model.shape_transform.numpy()[shapes, :3] - model.body_com.numpy()[owner]
+    np.maximum.at(radii, owner, np.linalg.norm(away, axis=1) + model.shape_collision_radius.numpy()[shapes])
+    return radii
 
 
 def _direct(model, group_dofs, group_trees) -> np.ndarray:

@@ -51,7 +51,6 @@ class Axis:
     w: wp.float64  # effective inverse mass
     v0: wp.float64  # rate at the start of the step
     speed: wp.float64  # max(|v0|, |v_star|)
-    driven: int
 
 
 @wp.func
@@ -97,11 +96,11 @@ def stop_law(
     sign: wp.float64,
     dt: wp.float64,
 ):
-    """Keep ``gap`` from closing by the stiffness ``k`` and damping ``kd``, once the joint could reach it."""
+    """Keep ``gap`` from closing by the stiffness ``k`` and damping ``kd``."""
     if k <= wp.float64(0.0):
         return RowLaw()
-    # A drive may move the joint farther than its free motion shows; Drake does not look for that.
-    if (axis.driven == 0 or options.ahead == 1) and gap > wp.float64(2.0) * dt * axis.speed:
+    # Drives, contacts and couplings may throw a joint farther than its free motion shows; Drake does not look for that.
+    if options.ahead == 1 and gap > wp.float64(2.0) * dt * axis.speed:
         return RowLaw()
     tau = kd / k
     if gap > wp.float64(0.0) and options.ahead == 0:

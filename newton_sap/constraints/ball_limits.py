@@ -82,7 +82,6 @@ def ball_limit_rows(
         limit = read_limit(table, joint, which, u, v, twist)
         if limit.acts == 1:
             at = measure_axis(tree, m, pool, problem, row, a, b, limit.F)
-            at.driven = 1  # a drive may move it farther than its free motion shows
             law = stop_law(step.options, at, ke, kd, limit.gap, limit.sign, dt)
             row = place_row(tree, m, pool, problem, row, a, b, limit.F, law)
     return row

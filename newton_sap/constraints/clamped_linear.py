@@ -44,6 +44,15 @@ def clamped_linear(vc: wp.float64, law: RowLaw):
 
 
 @wp.func
+def is_idle(law: RowLaw, vc: wp.float64):
+    """Whether a limit, of position or of velocity, exerts nothing at ``vc``; a NaN is not idle."""
+    idle = law.v_hat <= vc
+    if law.slack > wp.float64(0.0):
+        idle = wp.abs(law.v_hat - vc) < law.slack
+    return idle
+
+
+@wp.func
 def near_rigid(beta: wp.float64, w: wp.float64):
     """R_nr = beta^2 w / 4 pi^2, the least that the step resolves (F 2.2)."""
     return beta * beta * w / FOUR_PI_SQUARED

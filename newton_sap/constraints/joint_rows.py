@@ -13,42 +13,54 @@ from .axis_laws import (
     upper_limit_law,
     velocity_limit_law,
 )
+from .clamped_linear import is_idle
 from .drives import Drive, read_drive
 
 wp.set_module_options({"enable_backward": False})
 
 
 @wp.func
-def push(rows: RowPool, at: int, dof: int, row: RowLaw):
+def push(rows: RowPool, at: wp.vec2i, dof: int, row: RowLaw):
     """Append a row that acts; ``unknown`` holds the dof until the problem numbers its unknowns."""
     if row.sign == wp.float64(0.0):
         return at
-    rows.unknown[at] = dof
-    rows.law[at] = row
-    return at + 1
+    rows.unknown[at[0]] = dof
+    rows.law[at[0]] = row
+    return at + wp.vec2i(1, 0)
 
 
 @wp.func
-def push_resistance(joints: Joints, rows: RowPool, step: JointInput, at: int, axis: Axis, dt: wp.float64):
+def push_limit(rows: RowPool, at: wp.vec2i, axis: Axis, row: RowLaw):
+    """Append a limit, or put it to the sleeping ones where twice the speed of free motion does not reach it."""
+    if row.sign == wp.float64(0.0):
+        return at
+    reach = wp.float64(2.0) * axis.speed
+    if not (is_idle(row, -reach) and is_idle(row, reach)):
+        return push(rows, at, axis.dof, row)
+    rows.unknown[at[1]] = axis.dof
+    rows.law[at[1]] = row
+    return at - wp.vec2i(0, 1)
+
+
+@wp.func
+def push_resistance(joints: Joints, rows: RowPool, step: JointInput, at: wp.vec2i, axis: Axis, dt: wp.float64):
     """What sees the velocity alone: its limit and dry friction."""
-    at = push(rows, at, axis.dof, velocity_limit_law(joints, step.options, axis))
+    at = push_limit(rows, at, axis, velocity_limit_law(joints, step.options, axis))
     return push(rows, at, axis.dof, friction_law(step.options, axis, joints.friction[axis.newton_dof], dt))
 
 
 @wp.func
 def axis_rows(
-    tree: Tree, joints: Joints, rows: RowPool, step: JointInput, at: int, axis: Axis, drive: Drive, dt: wp.float64
+    tree: Tree, joints: Joints, rows: RowPool, step: JointInput, at: wp.vec2i, axis: Axis, drive: Drive, dt: wp.float64
 ):
     """All rows of one dof of a chain or ball joint."""
-    before = at
     coord = tree.dof_coord[axis.dof]
     if coord < 0 or step.options.explicit_drives == 0:
         at = push(rows, at, axis.dof, drive_law(step.options, axis, drive, dt))
-    axis.driven = at - before
     if coord >= 0:
         q0 = wp.float64(step.joint_q[coord])
-        at = push(rows, at, axis.dof, lower_limit_law(joints, step.options, axis, q0, dt))
-        at = push(rows, at, axis.dof, upper_limit_law(joints, step.options, axis, q0, dt))
+        at = push_limit(rows, at, axis, lower_limit_law(joints, step.options, axis, q0, dt))
+        at = push_limit(rows, at, axis, upper_limit_law(joints, step.options, axis, q0, dt))
     return push_resistance(joints, rows, step, at, axis, dt)
 
 
@@ -68,9 +80,17 @@ def make_axis(tree: Tree, m: Motion, t: int, dof: int):
 
 @wp.func
 def dof_rows(
-    tree: Tree, joints: Joints, m: Motion, rows: RowPool, step: JointInput, link: int, dof: int, at: int, dt: wp.float64
+    tree: Tree,
+    joints: Joints,
+    m: Motion,
+    rows: RowPool,
+    step: JointInput,
+    link: int,
+    dof: int,
+    at: wp.vec2i,
+    dt: wp.float64,
 ):
-    """All rows of one free dof of a joint; returns the next free row."""
+    """All rows of one free dof of a joint, and all sleeping ones; returns where the next of each go."""
     joint = tree.link_joint[link]
     axis = make_axis(tree, m, tree.link_tree[link], dof)
     if is_free(joints.type[joint]):
@@ -84,9 +104,9 @@ def dof_rows(
 
 @wp.func
 def link_rows(
-    tree: Tree, joints: Joints, m: Motion, rows: RowPool, step: JointInput, link: int, at: int, dt: wp.float64
+    tree: Tree, joints: Joints, m: Motion, rows: RowPool, step: JointInput, link: int, at: wp.vec2i, dt: wp.float64
 ):
-    """All rows of one link's joint; returns the next free row."""
+    """All rows of one link's joint, and all sleeping ones; returns where the next of each go, these upwards, those downwards."""
     if tree.link_joint[link] < 0:
         return at
     t = tree.link_tree[link]

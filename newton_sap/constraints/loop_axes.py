@@ -326,7 +326,6 @@ def loop_axis_rows(
     if at.valid == 0 or axis.w <= wp.float64(0.0):
         return row
     axis.newton_dof = k
-    axis.driven = 1  # what moves a loop is not seen on its own free motion
     turned = wp.quat_inverse(a.rotation) * b.rotation
     for which in range(first, last):
         law = law_of_axis(joints, step, joint, i, which, axis, at.q, turned, dt)

@@ -217,7 +217,6 @@ def tendon_rows(
     axis = axis_of_row(tree, pool, problem, row, measured.leverage.most)
     if axis.w <= wp.float64(0.0):
         return row
-    axis.driven = 1  # what moves a joint is not seen on the tendon's own free motion
     length = measured.length + length_at_zero(tree, tendons, t)
     last = wp.min(table.axis[c] + LAWS_PER_COUPLING, TENDON_LAWS)
     for which in range(table.axis[c], last):

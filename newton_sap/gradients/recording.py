@@ -27,7 +27,7 @@ from .virtual_power import contact_power, dof_power, link_power
 
 _PLACED = ("position", "rotation", "com", "velocity", "v0", "locked")
 """What bodies are placed in."""
-_BALANCED = ("bias", "column", "mass", "moment", "inertia", "group_speed", "v")
+_BALANCED = ("bias", "column", "mass", "moment", "inertia", "v")
 """And what their balance reads beside."""
 _NOT_STORED = ("vc", "line", "slip_direction", "slowness", "gamma", "G", "unknown", "J", "body_a")
 """What slots hold only during a minimisation."""
@@ -90,7 +90,9 @@ class Recorder:
         self._launch(kinematics, size.tree_count, inputs)
         change = self._change(solver, scene, m)
         self._launch(link_power, size.link_count, [scene, m, change, s])
-        rows = allocate(RowPool, {"*": ROWS_PER_DOF * size.dof_count, "count": 0}, self.device, requires_grad=True)
+        rows = allocate(
+            RowPool, {"*": ROWS_PER_DOF * size.dof_count, "count": 0, "asleep": 0}, self.device, requires_grad=True
+        )
         self._launch(dof_power, size.dof_count, [scene, m, rows, s])
         if frame.rows is not None:
             self._launch(self._contact_power, size.group_count, [scene, m, self._pool(solver), s])

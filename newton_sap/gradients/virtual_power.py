@@ -71,8 +71,11 @@ def dof_power(scene: Scene, m: Motion, rows: RowPool, s: Sensitivity):
     effort = joint_effort(tree, scene.joints, scene.efforts, scene.before.joint_q, link, i, m.v0[dof])
     balance = armature * (v - m.v0[dof]) + implicit * v - dt * effort
     first = ROWS_PER_DOF * dof
-    end = dof_rows(tree, scene.joints, m, rows, scene.step.joints, link, dof, first, dt)
-    for r in range(first, end):
+    last = first + ROWS_PER_DOF - 1
+    at = dof_rows(tree, scene.joints, m, rows, scene.step.joints, link, dof, wp.vec2i(first, last), dt)
+    for r in range(first, at[0]):
+        balance -= dof_row_impulse(rows, r, v)
+    for r in range(at[1] + 1, last + 1):  # some may have been woken
         balance -= dof_row_impulse(rows, r, v)
     wp.atomic_add(s.power, tree.tree_group[t], s.virtual_velocity[dof] * balance)
 

@@ -24,8 +24,20 @@ from .hessian import newton_direction
 from .impacts import bounce
 from .line_search import line_search
 from .objective import Range, Value, objective
-from .progress import GOES_ON, ITERATION_LIMIT, NON_FINITE, STALLED, Progress, begin, judge, take_bounds, take_step
+from .progress import (
+    GOES_ON,
+    ITERATION_LIMIT,
+    NON_FINITE,
+    STALLED,
+    Progress,
+    begin,
+    go_on,
+    judge,
+    take_bounds,
+    take_step,
+)
 from .settings import Settings
+from .sleeping_rows import wake_rows
 
 wp.set_module_options({"enable_backward": False})
 
@@ -177,6 +189,11 @@ def minimize_kernel(evaluate_contact, real, iterative: bool = False):
                 now = take_bounds(pools.contacts, problem, at, now, settings)
             value = evaluate(pools, problem, at)
             now = judge(tree, pools.contacts, problem, at, g, value, now, settings)
+            if now.reason != GOES_ON and now.reason != NON_FINITE and pools.rows.asleep[g] > 0:
+                rows = wake_rows(tree, pools.rows, problem, at, g)
+                if rows > at.rows:
+                    at.rows = rows
+                    now = go_on(now)
             now = bounce(m, pools.contacts, problem, at, now)
             if now.wants_step:
                 direction(tree, m, H, large, pools, problem, at, g, now.iterations)

@@ -111,6 +111,18 @@ def judge(
 
 
 @wp.func
+def go_on(now: Progress):
+    """Once more from the same iterate, with another problem, whose friction bounds are other ones."""
+    now.reason = GOES_ON
+    now.wants_step = False
+    now.wants_bounds = False
+    now.renewals = 0
+    now.asked = False
+    now.alpha = wp.float64(0.0)
+    return now
+
+
+@wp.func
 def take_bounds(pool: ContactPool, problem: Problem, at: Range, now: Progress, settings: Settings):
     """Take the friction bounds from the iterate."""
     renew_bounds(pool, problem, at, settings)

@@ -11,6 +11,7 @@ from ..prefetch import fetch_tree
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .gyroscopic import gyroscopic_impulse
 from .joints import BALL, flies, is_free, read_quaternion
+from .reach import add_reactions, driven_speed, free_speed, note_pushes
 from .spatial import (
     angular,
     cross_force,
@@ -174,55 +175,12 @@ def free_motion(
         gather_momentum(tree, m, change, t)
         add_products(tree, m, change, t)
     solve_free_motion(tree, m, t)
-    for link in range(start, end):
-        note_drives(tree, joints, m, efforts, state.joint_q, t, link, dt)
-
-
-@wp.func
-def note_drives(
-    tree: Tree,
-    joints: Joints,
-    m: Motion,
-    efforts: Efforts,
-    joint_q: wp.array[wp.float32],
-    t: int,
-    link: int,
-    dt: wp.float64,
-):
-    """How much faster than free motion drives and violated limits may make a dof.
-
-    A drive up to its goal velocity, or what its effort gives; a limit until the violation is gone.
-    """
-    joint = tree.link_joint[link]
-    first = tree.tree_dof_start[t]
-    size = tree.tree_dof_start[t + 1] - first
-    for dof in range(tree.link_dof_start[link], tree.link_dof_start[link + 1]):
-        added = wp.float64(0.0)
-        if not flies(joints, joint):
-            drive = read_drive(
-                tree, joints, efforts.targets, joint_q, joint, dof, wp.min(dof - tree.link_dof_start[link], 2)
-            )
-            gain = dt * drive.kp + drive.kd
-            if gain > wp.float64(0.0):
-                goal = wp.abs(drive.kp * drive.error + drive.kd * drive.rate) / gain
-                most = wp.max(wp.abs(drive.lower), wp.abs(drive.upper))
-                push = dt * most / m.A[tree.tree_block_start[t] + (dof - first) * (size + 1)]
-                added = wp.clamp(goal - wp.abs(m.v_star[dof]), wp.float64(0.0), push)
-            added += limit_violation(tree, joints, joint_q, dof) / dt
-        m.drive_speed[dof] = added
-
-
-@wp.func
-def limit_violation(tree: Tree, joints: Joints, joint_q: wp.array[wp.float32], dof: int):
-    """How far a dof is beyond its limits; zero where it has none."""
-    coord = tree.dof_coord[dof]
-    if coord < 0:
-        return wp.float64(0.0)
-    public = tree.dof_public[dof]
-    if joints.limit_ke[public] <= 0.0:
-        return wp.float64(0.0)
-    q = joint_q[coord]
-    return wp.float64(wp.max(wp.max(joints.limit_lower[public] - q, q - joints.limit_upper[public]), 0.0))
+    fastest = free_speed(tree, m, change, t)
+    if note_pushes(tree, joints, m, change, efforts.targets, state.joint_q, t, dt):
+        solve_free(tree, m, change.v0, t)
+        add_reactions(tree, m, change, t)
+        fastest += driven_speed(tree, m, change, t)
+    wp.atomic_max(m.group_speed, tree.tree_group[t], fastest)
 
 
 @wp.func
@@ -341,14 +299,4 @@ def point_velocity(tree: Tree, m: Motion, v: wp.array[wp.float64], link: int, po
     for p in range(tree.path_start[link], tree.path_start[link + 1]):
         dof = tree.path_dof[p]
         total += velocity_at(m.column[dof], point) * v[dof]
-    return total
-
-
-@wp.func
-def drive_reach(tree: Tree, m: Motion, link: int, point: wp.vec3d):
-    """Speed that drives may add to a link's material at a point."""
-    total = wp.float64(0.0)
-    for p in range(tree.path_start[link], tree.path_start[link + 1]):
-        dof = tree.path_dof[p]
-        total += wp.length(velocity_at(m.column[dof], point)) * m.drive_speed[dof]
     return total

@@ -15,7 +15,7 @@ from .joints import (
     through_chain,
     through_free,
 )
-from .spatial import inertia_about_origin, to_mat33d, to_quatd, to_vec3d, velocity_at
+from .spatial import inertia_about_origin, to_mat33d, to_quatd, to_vec3d
 
 wp.set_module_options({"enable_backward": False})
 
@@ -181,4 +181,3 @@ def kinematics(
         m.inertia[link] = inertia_about_origin(mass, com, frame.rotation, to_mat33d(bodies.inertia[body]))
         if tree.link_joint[link] >= 0:
             state.body_q[body] = wp.transform(wp.vec3(frame.position), wp.quat(frame.rotation))
-        wp.atomic_max(m.group_speed, tree.tree_group[t], wp.length(velocity_at(frame.velocity, com)))
