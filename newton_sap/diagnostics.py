@@ -137,7 +137,10 @@ def require_healthy(report: SolverReport, before: SolverReport | None) -> None:
         return now - np.where(now < known, 0, known)
 
     found = []
-    for name, what in (("unconverged_steps", "did not converge"), ("non_finite_steps", "is not finite")):
+    for name, what in (
+        ("unconverged_steps", "did not converge"),
+        ("non_finite_steps", "met what is not finite, in state, control, model or result"),
+    ):
         grown = growth(name) > 0
         if grown.any():
             reasons = ", ".join(sorted({REASONS[r] for r in report.reason[grown]}))

@@ -20,6 +20,8 @@ RENEWALS = 4
 """How often a solve may renew its friction bounds."""
 RENEWAL_RANGE = 0.01, 0.98
 """Residual over constraint impulses between which it does."""
+CLOSE = 1e-3
+"""Residual over scale from which on sleeping rows are looked at."""
 BOUND_ERROR = 0.01, 0.2
 """Relative error of a bound that a renewal leaves alone, and that the first minimum may keep."""
 
@@ -476,6 +478,7 @@ def minimize(problem, v, options):
     stalled = False  # the last step no longer reduced the cost: whatever the residual, this is round-off
     allowed = RENEWALS if options.contact_model == "lagged" and options.friction_bound == "solved" else 0
     renewals, renew, asked, iteration = 0, False, False, 0
+    looked = False
     slips = SlipDirections()
     while True:
         if renew:
@@ -497,14 +500,18 @@ def minimize(problem, v, options):
         if converged:
             ask = allowed > 0 and not asked and iteration <= EASY
             renew, asked = ask and bool(problem.stale_bounds(v, BOUND_ERROR[1])), True
+        dv = newton_direction(hessian, gradient, options.precision)
+        ended = converged or iteration == options.max_iterations or not gradient @ dv < 0.0
+        close = residual <= CLOSE * scale and not looked
+        if close or (ended and not (renew and converged)):
+            looked = True
+            if problem.wake(v):
+                costs, stalled, renewals, renew, asked, looked, alpha = [], False, 0, False, False, False, 0.0
+                continue
         if renew and converged:
             continue  # once more from here, with bounds of its own
-        dv = newton_direction(hessian, gradient, options.precision)
-        if converged or iteration == options.max_iterations or not gradient @ dv < 0.0:
-            if not problem.wake(v):
-                return Solution(v, iteration, costs, residual, scale, converged)
-            costs, stalled, renewals, renew, asked, alpha = [], False, 0, False, False, 0.0
-            continue
+        if ended:
+            return Solution(v, iteration, costs, residual, scale, converged)
         tolerance = options.line_search_tolerance ** (0.25 if iteration < EASY else 1.0)
         alpha = line_search(problem.along(v, dv), gradient @ dv, options, tolerance)
         v, iteration = v + alpha * dv, iteration + 1

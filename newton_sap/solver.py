@@ -367,7 +367,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         """
         self._read_model()
         if not self.device.is_capturing:
-            require_same_structure(self.model, self.topology, int(flags))
+            require_same_structure(self.model, self.topology, flags)
 
     def get_max_contact_count(self) -> int:
         """Return how many contacts a ``Contacts`` for this solver needs room for: all that Newton may find.
@@ -593,7 +593,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         require_positive_mass_matrix(self.model, self.topology, self.motion.A.numpy(), self.motion.locked.numpy())
 
     def _resolve_damping_ratios(self) -> None:
-        """Give servos the damping that a file says as a ratio to critical; the model keeps it, as SolverMuJoCo lets it."""
+        """Give servos the damping that a file says as a ratio to critical, in the model itself, as SolverMuJoCo does."""
         ratios = damping_ratios(self.model)
         if ratios:
             self._place_at_rest(zero_coordinates(self.model))

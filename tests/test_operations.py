@@ -212,6 +212,7 @@ class Machine:
         truth = ReferenceSolver(self.model, **self.options, max_iterations=0).step(start, *self.last)
         for problem, _ in truth.solutions:
             self._take_bounds(problem)
+            problem.wake(v[problem.dofs])
             self._assert_momentum_balance(problem, v[problem.dofs])
         if self.last[1] is not None:
             self._assert_laws(

@@ -25,7 +25,8 @@ _FINITE = {
 }  # fmt: skip
 _MAGNITUDES = {"joint_effort_limit": "infinity is", "joint_velocity_limit": "infinity and 0 are"}
 """Bounds of magnitudes, and what says that there is none."""
-_DTYPES = (wp.float32, wp.transform, wp.spatial_vector)
+_DTYPES = {"body_q": wp.transform, "body_qd": wp.spatial_vector, "body_f": wp.spatial_vector}
+"""Of arrays that are not float32."""
 """Of the arrays of states and controls."""
 _SIGNED = ("body_inertia", "body_com", "joint_X_p", "joint_X_c", "joint_axis")
 
@@ -121,9 +122,14 @@ def require_arrays(what: str, holder, expected: dict[str, int], device, optional
             if name in optional or length == 0:
                 continue
             raise ValueError(f"{what}.{name} is missing; make it with {maker}")
-        if not isinstance(array, wp.array) or array.dtype not in _DTYPES:
-            kind = f"of {array.dtype.__name__}" if isinstance(array, wp.array) else f"a {type(array).__name__}"
-            raise TypeError(f"{what}.{name} must be a Warp array of float32, as {maker} makes it, not {kind}")
+        dtype = _DTYPES.get(name, wp.float32)
+        if not isinstance(array, wp.array) or array.dtype != dtype or array.ndim != 1:
+            kind = f"a {type(array).__name__}"
+            if isinstance(array, wp.array):
+                kind = f"of {array.dtype.__name__} in {array.ndim} dimension{'s' * (array.ndim != 1)}"
+            raise TypeError(
+                f"{what}.{name} must be a Warp array of {dtype.__name__} in one dimension, as {maker} makes it, not {kind}"
+            )
         if array.shape[0] != length:
             raise ValueError(
                 f"{what}.{name} has {array.shape[0]} entries but the solver's model has {length}; "
@@ -252,8 +258,10 @@ def _is_positive(matrix: np.ndarray) -> bool:
         return False
 
 
-def require_same_structure(model, topology, flags: int) -> None:
+def require_same_structure(model, topology, flags) -> None:
     """Refuse changes, of the kinds that ``flags`` name, of what the solver was built on."""
+    if not isinstance(flags, int):
+        raise TypeError(f"flags must be newton.ModelFlags, combined by |, not {flags!r}")
     if flags & int(newton.ModelFlags.JOINT_PROPERTIES):
         _require_enabled(model, topology)
     if flags & int(newton.ModelFlags.BODY_PROPERTIES):

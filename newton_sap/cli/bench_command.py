@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..bench import SCENES, Settings, bench, report
 from ..bench.session import NATIVE
 from ..bench.timing import Region
 from ..suggest import suggestion
+from .patience import patience
 from .usage import UsageError, require_device, require_options, require_writable, solver_options
 
 _WIDTH = 190
@@ -67,7 +69,13 @@ def bench_command(
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_WIDTH)
-    outcome = bench(settings, lambda rows, ratios, profiles: _show(console, rows, ratios, profiles))
+    with patience() as arrived:
+
+        def show(rows, ratios, profiles):
+            arrived()
+            _show(console, rows, ratios, profiles)
+
+        outcome = bench(settings, show)
     console.print(report.LEGEND, markup=False)
     facts = report.facts(settings)
     if json_file is not None:
@@ -115,6 +123,8 @@ def _scenes(names: list[str]) -> tuple[str, ...]:
 
 def _solver(name: str, options: Mapping[str, Any] | None = None) -> str:
     name = registry.normalise(name)
+    if name == "drake" and find_spec("pydrake") is None:
+        raise UsageError("solver drake needs pydrake: pip install 'newton-sap[oracle]', from a checkout '.[oracle]'")
     if name in NATIVE:
         if options:
             raise UsageError(f"--solver {name} is stepped by its own library: leave out --preset and --option")

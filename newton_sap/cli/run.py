@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from .drive import RunResult, example_module, run_example, solver_class
+from .patience import patience
 from .usage import UsageError, require_device, require_writable, solver_options
 
 VIEWERS = {
@@ -85,7 +87,7 @@ def run_command(
     arguments = [text for flag, value in given.items() if value is not None for text in (flag, str(value))]
     arguments += ["--test"] * test + ["--quiet"] * (not verbose) + extra
     console = Console(highlight=False)
-    with _progress(console, name, frames) as on_frame:
+    with patience() as arrived, _progress(console, name, frames, arrived) as on_frame:
         result = run_example(
             name, solver, arguments, options=options, eager=eager, frames=frames, on_frame=on_frame, picture=picture
         )
@@ -131,14 +133,19 @@ def _usd_file(extra: list[str]) -> Path:
 
 
 @contextmanager
-def _progress(console: Console, name: str, num_frames: int | None):
+def _progress(console: Console, name: str, num_frames: int | None, arrived: Callable[[], None]):
     if not console.is_terminal:
-        yield None
+        yield lambda frames: arrived()
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(name, total=num_frames)
-        yield lambda frames: progress.update(task, completed=frames)
+
+        def on_frame(frames: int) -> None:
+            arrived()
+            progress.update(task, completed=frames)
+
+        yield on_frame
 
 
 def _table(result: RunResult) -> Table:

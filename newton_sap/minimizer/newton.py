@@ -33,6 +33,7 @@ from .progress import (
     begin,
     go_on,
     judge,
+    look_due,
     take_bounds,
     take_step,
 )
@@ -189,7 +190,8 @@ def minimize_kernel(evaluate_contact, real, iterative: bool = False):
                 now = take_bounds(pools.contacts, problem, at, now, settings)
             value = evaluate(pools, problem, at)
             now = judge(tree, pools.contacts, problem, at, g, value, now, settings)
-            if now.reason != GOES_ON and now.reason != NON_FINITE and pools.rows.asleep[g] > 0:
+            if pools.rows.asleep[g] > 0 and look_due(value, now):
+                now.looked = True
                 rows = wake_rows(tree, pools.rows, problem, at, g)
                 if rows > at.rows:
                     at.rows = rows

@@ -24,7 +24,7 @@ GOES_ON = wp.constant(-1)
 
 LEAST_ACCURACY = wp.constant(wp.float64(1.0e-3))
 """Residual over scale of each tree, beside the tolerance for the group; bites where one outweighs another a thousand times.
-And of the group where only its cost tells that it is done."""
+And of the group where only its cost tells that it is done, or to look at sleeping rows."""
 
 
 @wp.struct
@@ -40,6 +40,7 @@ class Progress:
     wants_bounds: bool  # whether friction bounds are to be renewed before the next value
     renewals: int
     asked: bool  # whether a minimum was asked for its bounds
+    looked: bool  # whether an iterate close to the minimum was asked for sleeping rows
     bounced: bool  # whether surfaces have met and are to part
     spent: int  # iterations until they had met
     stage: Stage
@@ -111,6 +112,13 @@ def judge(
 
 
 @wp.func
+def look_due(value: Value, now: Progress):
+    """Whether sleeping rows are to be looked at: once as the iterate comes close, and at every end."""
+    close = value.residual <= LEAST_ACCURACY * value.scale and not now.looked
+    return (now.reason != GOES_ON and now.reason != NON_FINITE) or close
+
+
+@wp.func
 def go_on(now: Progress):
     """Once more from the same iterate, with another problem, whose friction bounds are other ones."""
     now.reason = GOES_ON
@@ -118,6 +126,7 @@ def go_on(now: Progress):
     now.wants_bounds = False
     now.renewals = 0
     now.asked = False
+    now.looked = False
     now.alpha = wp.float64(0.0)
     return now
 
