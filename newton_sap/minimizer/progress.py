@@ -113,9 +113,10 @@ def judge(
 
 @wp.func
 def look_due(value: Value, now: Progress):
-    """Whether sleeping rows are to be looked at: once as the iterate comes close, and at every end."""
-    close = value.residual <= LEAST_ACCURACY * value.scale and not now.looked
-    return (now.reason != GOES_ON and now.reason != NON_FINITE) or close
+    """Whether sleeping rows are to be looked at: at every end, and once before it where that is long in coming."""
+    close = value.residual <= LEAST_ACCURACY * value.scale
+    ended = now.reason != GOES_ON and now.reason != NON_FINITE
+    return ended or (close and now.iterations >= EASY and not now.looked)
 
 
 @wp.func
