@@ -423,6 +423,16 @@ BAD_STEPS = {
         TypeError,
         ["state_in.joint_qd", "float64", "float32"],
     ),
+    "body_f of forces alone": (
+        lambda b: {"state_in": state_with(b.model, body_f=wp.zeros(1, dtype=wp.vec3))},
+        TypeError,
+        ["state_in.body_f", "spatial_vector", "vec3", "model.state()"],
+    ),
+    "joint_qd in two dimensions": (
+        lambda b: {"state_in": state_with(b.model, joint_qd=wp.zeros((1, 1), dtype=wp.float32))},
+        TypeError,
+        ["state_in.joint_qd", "one dimension", "2 dimensions"],
+    ),
     "foreign state_in": (lambda b: {"state_in": other_model().state()}, ValueError, ["state_in", "joint_q"]),
     "foreign state_out": (lambda b: {"state_out": other_model().state()}, ValueError, ["state_out", "joint_q"]),
     "foreign control": (lambda b: {"control": other_model().control()}, ValueError, ["control", "joint_"]),
@@ -454,6 +464,12 @@ def test_bad_step(case):
         bench.step(**make(bench))
     assert_helpful(caught.value, words)
     np.testing.assert_array_equal(bench.arguments["state_out"].joint_qd.numpy(), before)
+
+
+def test_flags_that_are_none():
+    """What is no flag is named, and the remedy."""
+    with pytest.raises(TypeError, match=r"newton\.ModelFlags.*'shape'"):
+        Bench().solver.notify_model_changed("shape")
 
 
 def test_solver_survives_a_refused_step():

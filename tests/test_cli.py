@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from time import sleep
 from types import SimpleNamespace
 
 import newton
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 from newton_sap import cli, scenes, swap
 from newton_sap.cli.app import app
 from newton_sap.cli.drive import run_example
+from newton_sap.cli.patience import patience
 
 FEATHERSTONE = newton.solvers.SolverFeatherstone
 MUJOCO = newton.solvers.SolverMuJoCo
@@ -446,6 +448,16 @@ def test_bundled_example_passes_without_its_graph(name):
     arguments = ["--viewer", "null", "--num-frames", "100", "--test", "--quiet", *ACCEPTANCE[name]]
     result = run_example(name, "sap", arguments, eager=True)
     assert result.verdict == "passed" and result.ok, f"{result.message}\n{result.details}"
+
+
+def test_a_word_while_kernels_compile(capfd):
+    """What takes long says why, unless something has come already."""
+    for calls, said in ((False, True), (True, False)):
+        with patience(0.05) as arrived:
+            if calls:
+                arrived()
+            sleep(0.3)
+        assert ("compiles kernels" in capfd.readouterr().err) == said
 
 
 def test_demo_draws_a_picture(tmp_path):
