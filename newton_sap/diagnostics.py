@@ -139,7 +139,7 @@ def require_healthy(report: SolverReport, before: SolverReport | None) -> None:
     found = []
     for name, what in (
         ("unconverged_steps", "did not converge"),
-        ("non_finite_steps", "met what is not finite, in state, control, model or result"),
+        ("non_finite_steps", "is not finite in state, control, model or result"),
     ):
         grown = growth(name) > 0
         if grown.any():

@@ -24,7 +24,10 @@ class DrakeRun(NativeRun):
     """One plant and one context per world, stepped in turn."""
 
     def __init__(self, scene: BenchScene):
-        from pydrake.systems.analysis import Simulator
+        try:
+            from pydrake.systems.analysis import Simulator
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError("Drake is not installed: pip install 'newton-sap[oracle]'") from error
 
         if scene.name in LEFT_OUT:
             raise LeftOut(LEFT_OUT[scene.name])

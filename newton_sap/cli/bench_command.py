@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +122,6 @@ def _scenes(names: list[str]) -> tuple[str, ...]:
 
 def _solver(name: str, options: Mapping[str, Any] | None = None) -> str:
     name = registry.normalise(name)
-    if name == "drake" and find_spec("pydrake") is None:
-        raise UsageError("solver drake needs pydrake: pip install 'newton-sap[oracle]', from a checkout '.[oracle]'")
     if name in NATIVE:
         if options:
             raise UsageError(f"--solver {name} is stepped by its own library: leave out --preset and --option")
