@@ -117,7 +117,7 @@ def search_direction(real, iterative: bool):
     factored = newton_direction(real)
 
     @wp.func
-    def direct(
+    def direction(
         tree: Tree,
         m: Motion,
         H: wp.array[real],
@@ -128,26 +128,15 @@ def search_direction(real, iterative: bool):
         g: int,
         iterations: int,
     ):
-        factored(m.A, H, tree.group_hessian_start[g], pools, problem, at)
-
-    @wp.func
-    def direct_or_iterative(
-        tree: Tree,
-        m: Motion,
-        H: wp.array[real],
-        large: LargeGroups,
-        pools: Pools,
-        problem: Problem,
-        at: Range,
-        g: int,
-        iterations: int,
-    ):
-        if tree.group_hessian_start[g] >= wp.int64(0):
-            factored(m.A, H, tree.group_hessian_start[g], pools, problem, at)
+        if wp.static(iterative):  # no test of the group, and no code for the other way, where there is none
+            if tree.group_hessian_start[g] < wp.int64(0):
+                solve_iteratively(large, m, pools, problem, at, g, iterations)
+            else:
+                factored(m.A, H, tree.group_hessian_start[g], pools, problem, at)
         else:
-            solve_iteratively(large, m, pools, problem, at, g, iterations)
+            factored(m.A, H, tree.group_hessian_start[g], pools, problem, at)
 
-    return direct_or_iterative if iterative else direct
+    return direction
 
 
 @cache
