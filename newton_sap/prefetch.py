@@ -51,7 +51,7 @@ fetch_dofs = fetching("fetch_dofs", Motion, "column", "v0", "v_star", "v", "trav
 fetch_mass_matrix = fetching("fetch_mass_matrix", Motion, "A")
 fetch_unknowns = fetching(
     "fetch_unknowns", Problem,
-    "dof", "block", "block_end", "A_row", "last", "row_start", "row_end", "v", "v_star", "scale", "momentum", "excess",
+    "dof", "block", "block_end", "A_row", "last", "row_start", "row_end", "v", "v_star", "scale", "change", "excess",
     "impulse", "dv", "dp",
 )  # fmt: skip
 fetch_rows = fetching("fetch_rows", RowPool, "unknown", "law", "gamma", "G")

@@ -27,6 +27,8 @@ RIGID_FREQUENCY = wp.constant(wp.float64(1000.0))
 """Stiffest contact of unset materials under Hunt & Crossley's law, as sqrt(k w) [rad/s]; ``docs/contact_laws.md``."""
 LEVERAGE = wp.constant(wp.float64(10.0))
 """Effective mass of a contact of unset materials, at most, in masses of the trees that touch."""
+RESOLUTION = wp.constant(wp.float64(1.0e-5))
+"""Of the momentum at the start of a step, beside what changes of it in the step; far above what rounding makes of it."""
 NO_UNKNOWN = wp.constant(2**31 - 1)
 """After all unknowns."""
 UNTOUCHED = wp.constant(-1)
@@ -410,17 +412,18 @@ def assemble_problem(
         if pools.contacts.spin_of[slot] >= 0:
             pools.contacts.n0[slot] = pools.contacts.n0[pools.contacts.spin_of[slot]]
             pools.contacts.slip_scale[slot] = step.contacts.stiction_tolerance
-    for i in range(lane, problem.count[g], wp.block_dim()):
-        refresh_momenta(m, problem, base, i)
+    for u in range(base + lane, base + problem.count[g], wp.block_dim()):
+        measure_free_motion(m, problem, u, base)
 
 
 @wp.func
-def refresh_momenta(m: Motion, problem: Problem, base: int, i: int):
-    """excess = A (v - v_star) and momentum = A v of one unknown, for the velocities as they are."""
-    u = base + i
-    momentum = mass_times(m.A, problem, problem.v, u, base)
-    problem.excess[u] = momentum - mass_times(m.A, problem, problem.v_star, u, base)
-    problem.momentum[u] = momentum
+def measure_free_motion(m: Motion, problem: Problem, u: int, base: int):
+    """What free motion changes of one unknown's momentum, and what that counts in the stopping rule (F 3.2)."""
+    p0 = mass_times(m.A, problem, problem.v, u, base)
+    problem.excess[u] = p0 - mass_times(m.A, problem, problem.v_star, u, base)
+    change = problem.scale[u] * problem.excess[u]
+    floor = RESOLUTION * problem.scale[u] * p0
+    problem.change[u] = change * change + floor * floor
 
 
 @wp.kernel
@@ -432,5 +435,6 @@ def restart_from(tree: Tree, m: Motion, problem: Problem, v: wp.array[wp.float64
     for i in range(lane, problem.count[g], wp.block_dim()):
         problem.v[base + i] = v[problem.dof[base + i]]
     sync()
-    for i in range(lane, problem.count[g], wp.block_dim()):
-        refresh_momenta(m, problem, base, i)
+    for u in range(base + lane, base + problem.count[g], wp.block_dim()):
+        p = mass_times(m.A, problem, problem.v, u, base)
+        problem.excess[u] = p - mass_times(m.A, problem, problem.v_star, u, base)

@@ -119,7 +119,7 @@ class ReferenceResult:
     residual: float
     """Scaled momentum residual [sqrt(J)] of the problem that is worst relative to its scale."""
     scale: float
-    """Momentum scale [sqrt(J)] of the same problem."""
+    """What it is measured against [sqrt(J)], of the same problem."""
     solutions: list[tuple[ConvexProblem, Solution]] = field(default_factory=list, repr=False)
     """The independent convex problems (one per world, unless contacts join worlds) and their minimisers."""
 

@@ -20,6 +20,8 @@ RENEWALS = 4
 """How often a solve may renew its friction bounds."""
 RENEWAL_RANGE = 0.01, 0.98
 """Residual over constraint impulses between which it does."""
+RESOLUTION = 1e-5
+"""Share of the momentum at the start of a step, beside what changes of it in the step, that residuals are compared with."""
 CLOSE = 1e-3
 """Residual over scale from which on sleeping rows are looked at, in a solve that is no easy one."""
 BOUND_ERROR = 0.01, 0.2
@@ -344,6 +346,8 @@ class ConvexProblem:
 
     def __init__(self, A, v_star, contacts, rows, dofs, v0):
         self.A, self.v_star, self.dofs = A, v_star, np.asarray(dofs, int)
+        D = 1.0 / np.sqrt(np.diag(A))
+        self.change = math.hypot(np.linalg.norm(D * (A @ (v_star - v0))), RESOLUTION * np.linalg.norm(D * (A @ v0)))
         self.contacts, self.rows = contacts, []
         self._place = {int(dof): i for i, dof in enumerate(self.dofs)}
         # Every term as (law, J, bias): an affine vc and a law that gives cost, gamma and G.
@@ -489,7 +493,7 @@ def minimize(problem, v, options):
         gradient, impulse, hessian = problem.gradient(v), problem.constraint_impulse(v), slips.hessian(problem, v)
         residual = float(np.linalg.norm(D * gradient))
         pushed = float(np.linalg.norm(D * impulse))
-        scale = max(float(np.linalg.norm(D * (problem.A @ v))), pushed)
+        scale = max(problem.change, pushed)
         if len(costs) > 1:
             decrease = abs(costs[-1] - costs[-2])
             mean = 0.5 * (abs(costs[-1]) + abs(costs[-2]))

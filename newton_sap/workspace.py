@@ -378,7 +378,7 @@ class Problem:
     v: wp.array[wp.float64]  # (D,)
     v_star: wp.array[wp.float64]  # (D,)
     scale: wp.array[wp.float64]  # (D,) A_ii^(-1/2)
-    momentum: wp.array[wp.float64]  # (D,) A v
+    change: wp.array[wp.float64]  # (D,) square of what the step changes by itself, in the unit of the stopping rule [J]
     excess: wp.array[wp.float64]  # (D,) A (v - v_star)
     impulse: wp.array[wp.float64]  # (D,) J' gamma
     dv: wp.array[wp.float64]  # (D,) search direction

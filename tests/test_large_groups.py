@@ -135,7 +135,7 @@ def test_a_large_world_needs_no_hessian():
 
 
 @pytest.mark.parametrize("trees", [0, 1000])
-@pytest.mark.parametrize(("stiffness", "converges"), [(1e14, True), (1e17, False)])
+@pytest.mark.parametrize(("stiffness", "converges"), [(1e13, True), (1e17, False)])
 def test_absurdly_stiff_heaps_converge_or_are_counted(stiffness, converges, trees, monkeypatch):
     """Forty balls in a heap, by either method: where rounding stops the iteration with much left over, the step is counted."""
     monkeypatch.setattr(topology, "DIRECT_TREES", trees)
@@ -198,9 +198,9 @@ def test_a_heavy_fast_body_does_not_hide_light_ones(contact_weight):
     builder.add_shape_box(block, hx=0.5, hy=0.5, hz=0.5, cfg=newton.ModelBuilder.ShapeConfig(density=1e4, mu=0.5))
     builder.add_ground_plane(cfg=small)
     v = [*np.zeros(36), 500.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-    rig = Rig(builder, 0.002, v=v, contact_weight=contact_weight).run(200)
+    rig = Rig(builder, 0.002, v=v, contact_weight=contact_weight).run(300)
     assert rig.solver.report().healthy
-    assert rig.v[36] == pytest.approx(500.0 - 0.5 * 9.81 * 0.4, rel=1e-3)
+    assert rig.v[36] == pytest.approx(500.0 - 0.5 * 9.81 * 0.6, rel=1e-4)
     if contact_weight == "delassus":  # the other pile lies so that Newton finds now three, now five points of two boxes
         assert np.abs(rig.v[:36]).max() < 1e-2
     landed = rig.body_q[:6]

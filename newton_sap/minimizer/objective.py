@@ -36,7 +36,7 @@ class Value:
 
     cost: wp.float64
     residual: wp.float64  # |D grad|
-    scale: wp.float64  # max(|D p|, |D j|)
+    scale: wp.float64  # max(c, |D j|) with the change c of free motion
     impulse: wp.float64  # |D j|
 
 
@@ -114,12 +114,11 @@ def sum_impulses(pools: Pools, problem: Problem, at: Range):
 
 @wp.func
 def scaled_squares(problem: Problem, u: int):
-    """Squares of one unknown's residual, momentum and constraint impulse in the common unit (F 3.2)."""
+    """Squares of one unknown's residual, change of momentum and constraint impulse in the common unit (F 3.2)."""
     D = problem.scale[u]
     r = D * (problem.excess[u] - problem.impulse[u])
-    p = D * problem.momentum[u]
     j = D * problem.impulse[u]
-    return wp.vec3d(r * r, p * p, j * j)
+    return wp.vec3d(r * r, problem.change[u], j * j)
 
 
 @wp.func

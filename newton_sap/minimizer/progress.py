@@ -143,12 +143,11 @@ def take_bounds(pool: ContactPool, problem: Problem, at: Range, now: Progress, s
 
 @wp.func
 def advance(problem: Problem, at: Range, alpha: wp.float64):
-    """v += alpha dv, and the products with A along with it."""
+    """v += alpha dv, and its product with A along with it."""
     for i in range(at.lane, at.unknowns, at.lanes):
         u = at.base + i
         problem.v[u] = problem.v[u] + alpha * problem.dv[u]
         problem.excess[u] = problem.excess[u] + alpha * problem.dp[u]
-        problem.momentum[u] = problem.momentum[u] + alpha * problem.dp[u]
     sync()
 
 
