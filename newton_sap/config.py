@@ -118,8 +118,9 @@ class SAPOptions:
     ``"sap"`` at no more iterations, measured in ``docs/contact_laws.md``; Drake has 1e-4."""
 
     max_iterations: int = 200
-    """Newton iterations per step, >= 0; reaching it is counted per world in ``report()``. Default: twice Drake's, since
-    the stiffest of many random problems take up to 113 under ``"similar"``."""
+    """Newton iterations per minimisation, >= 0; reaching it is counted per world in ``report()``. A step in which surfaces
+    rebound (``restitution``) minimises twice. Default: twice Drake's, since the stiffest of many random problems take up
+    to 113 under ``"similar"``."""
 
     optimality_abs: float = 1.0e-14
     """Absolute tolerance [sqrt(J)], >= 0, of the scaled momentum residual. Default: Drake."""

@@ -8,6 +8,7 @@ import newton
 import numpy as np
 import warp as wp
 
+from .at_rest import keep_motion, place_at_rest
 from .boundary.topology import FREELY, body_name, joint_name, mass_block
 from .mechanics import rotate
 from .multibody.free_motion import gravity_at
@@ -188,9 +189,10 @@ def _inverse_weights(solver, kinds, bodies, offsets) -> dict[int, tuple[float, f
     ]
     if not rows:
         return {}
-    solver._place_at_rest()
-    columns, com, rotation = motion.column.numpy(), motion.com.numpy(), motion.rotation.numpy()
-    locked, blocks = motion.locked.numpy(), motion.A.numpy()
+    with keep_motion(solver):
+        place_at_rest(solver)
+        columns, com, rotation = (array.numpy().copy() for array in (motion.column, motion.com, motion.rotation))
+        locked, blocks = motion.locked.numpy().copy(), motion.A.numpy().copy()
     inverses: dict[int, np.ndarray] = {}
     out = {}
     for row in rows:

@@ -25,7 +25,7 @@ class SolverReport:
     world: np.ndarray
     """Newton world of the group; -1 for global entities, or where all worlds form one group."""
     iterations: np.ndarray
-    """Newton iterations of the last step."""
+    """Newton iterations of the last step; of both minimisations where surfaces rebound."""
     iterations_max: np.ndarray
     """Most iterations of any step."""
     line_search_evaluations: np.ndarray

@@ -73,7 +73,7 @@ __all__ = [
     "spin_friction",
 ]
 
-NO_DRIVE, DRIVE_POSITION, DRIVE_VELOCITY, DRIVE_POSITION_VELOCITY, DRIVE_EFFORT = range(5)  # newton.JointTargetMode
+NO_DRIVE, DRIVE_POSITION, _, DRIVE_POSITION_VELOCITY, DRIVE_EFFORT = range(5)  # newton.JointTargetMode
 RIGID = 1.0e30
 """Stiffness [N/m] beyond what any step resolves."""
 LEVERAGE = 10.0

@@ -11,20 +11,19 @@ import warp as wp
 
 from . import attributes
 from . import observables as observe
+from .at_rest import apply_damping_ratios, check_mass_matrix
 from .boundary import bundles, output
 from .boundary.capacity import contact_storage, large_group_storage, newton_capacity
 from .boundary.contact_rows import ContactRows
 from .boundary.contacts import collect_contacts, fill_contacts, list_by_part, number_slots
 from .boundary.convention import SapControl, SapState
 from .boundary.couplings import assembling_kernels, attach_model, build_couplings, following_trees, tied_groups
-from .boundary.damping_ratios import damping_ratios, resolve_damping_ratios, zero_coordinates
 from .boundary.detection import OwnedDetection
 from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
 from .boundary.mujoco_options import warn_of_options
 from .boundary.topology import actuator_table, build_topology
 from .boundary.validation import (
     require_no_capture,
-    require_positive_mass_matrix,
     require_same_structure,
     validate_model,
     validate_threads,
@@ -151,8 +150,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._recorder = self._make_recorder()
         self._read_model()
         self._load_kernels()
-        self._check_mass_matrix()
-        self._resolve_damping_ratios()
+        check_mass_matrix(self)
+        apply_damping_ratios(self)
 
     # The step ---------------------------------------------------------------------------------------------------
 
@@ -446,7 +445,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
         Neither state is changed, except that ``body_q`` of ``state_in`` is refreshed, and its ``joint_qd`` where :meth:`step`
         would write it. Reads the device, so it is not for use inside a graph capture; the counters of :meth:`report` do
-        not see it.
+        not see it. :meth:`inspect` and :meth:`update_contacts` then tell of the step that was explained.
 
         Args:
             state_in: State at the start of the step.
@@ -490,7 +489,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             ("column", "bias", "mass", "moment", "inertia", "A", "factor", "v_star", "v", "travel", "drive_speed"), 0
         )
         self.motion_after = allocate(Motion, counts | small, device)
-        self.motion_after.bias = self.motion_after.momentum  # of links, one after the other
+        self.motion_after.bias = self.motion_after.momentum  # velocity_products.push_products minds that
         rows = ROWS_PER_DOF * size.dof_count
         self.pools = Pools()
         self.pools.rows = allocate(RowPool, {"*": rows, "count": size.group_count, "asleep": size.group_count}, device)
@@ -577,24 +576,3 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         from .gradients.recording import Recorder  # kernels that few models need
 
         return Recorder(self)
-
-    def _place_at_rest(self, joint_q=None) -> None:
-        """Kinematics and mass matrix at the model's own coordinates, or others; the step length keeps damping out of them."""
-        state = self.model.state()
-        if joint_q is not None:
-            state.joint_q.assign(joint_q)
-        frame = self._open_frame(state, state, None, None, 1.0e-9)
-        self._move_bodies(frame)
-        self._move_freely(frame)
-
-    def _check_mass_matrix(self) -> None:
-        """Factor the mass matrix once, so that a dof without inertia is named here and not found as NaN later."""
-        self._place_at_rest()
-        require_positive_mass_matrix(self.model, self.topology, self.motion.A.numpy(), self.motion.locked.numpy())
-
-    def _resolve_damping_ratios(self) -> None:
-        """Give servos the damping that a file says as a ratio to critical, in the model itself, as SolverMuJoCo does."""
-        ratios = damping_ratios(self.model)
-        if ratios:
-            self._place_at_rest(zero_coordinates(self.model))
-            resolve_damping_ratios(self.model, self.topology, self.motion, ratios)

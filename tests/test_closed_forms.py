@@ -141,6 +141,30 @@ def test_equal_contacts_share_the_creep():
     assert rig.v[0] == pytest.approx(SIGMA * w * dt * mass * G * math.sin(theta) / 4.0, **WITHIN_1_PERCENT)
 
 
+@pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 200.0])
+def test_what_sticks_to_a_turntable_creeps_outward(dt):
+    """A box on a turntable goes along chords: its distance from the axis grows as exp(w^2 dt t / 2)."""
+    radius, w, time = 0.5, 2.5, 1.0
+    builder = newton.ModelBuilder()
+    rough = newton.ModelBuilder.ShapeConfig(mu=0.5, gap=0.0)
+    table = builder.add_link(is_kinematic=True)
+    builder.add_shape_cylinder(table, radius=1.0, half_height=0.05, cfg=rough)
+    builder.add_articulation([builder.add_joint_free(table)])
+    box = builder.add_body(xform=wp.transform((radius, 0.0, 0.1)))
+    builder.add_shape_box(box, hx=0.05, hy=0.05, hz=0.05, cfg=rough)
+    builder.joint_qd[5] = w
+    builder.joint_qd[6:12] = [0.0, w * radius, 0.0, 0.0, 0.0, w]
+    model = builder.finalize()
+    solver, pipeline, state = SolverSAP(model), newton.CollisionPipeline(model), model.state()
+    newton.eval_fk(model, state.joint_q, state.joint_qd, state)
+    contacts = pipeline.contacts()
+    for _ in range(round(time / dt)):
+        pipeline.collide(state, contacts)
+        solver.step(state, state, None, contacts, dt)
+    reached = float(np.hypot(*state.joint_q.numpy()[7:9]))
+    assert reached / radius - 1.0 == pytest.approx(math.expm1(0.5 * w * w * dt * time), rel=0.02)
+
+
 def test_creep_scales_with_the_regularization():
     """Ten times the regularisation is ten times the creep."""
     speeds = [

@@ -4,6 +4,7 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
+
 from newton_sap import SolverSAP
 
 LAWS = ("lagged", "sap", "similar")

@@ -146,11 +146,13 @@ def test_no_tiles(path):
     assert "wp.tile" not in path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "newton_sap" / "minimizer").glob("*.py")), ids=relative)
-def test_minimizer_knows_no_newton(path):
-    """The minimiser is a numerical method and imports nothing of the host."""
-    modules = list(imported_modules(ast.parse(path.read_text(encoding="utf-8"))))
-    assert not [name for name in modules if name.split(".")[0] == "newton"], relative(path)
+def test_minimizer_knows_no_newton():
+    """The minimiser is a numerical method: whatever its modules import, directly or not, is not of the host."""
+    modules = sorted(path.stem for path in (ROOT / "newton_sap" / "minimizer").glob("[!_]*.py"))
+    imports = "; ".join(f"import newton_sap.minimizer.{name}" for name in modules)
+    code = f"import sys; {imports}; print('newton' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert run.stdout.splitlines()[-1] == "False"
 
 
 @pytest.mark.parametrize("path", PACKAGE, ids=relative)

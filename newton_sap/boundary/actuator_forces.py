@@ -102,7 +102,9 @@ def observe_direct_actuators(
     gather_pushes(tree, act, motion_after, first, end, out.shape[0] + act.table.tendon_bounded.shape[0])
     project_wrenches(tree, joints, m, motion_after, first, end, wp.float64(1.0), out)
     for dof in range(tree.link_dof_start[first], tree.link_dof_start[end]):
-        add_if_free(tree, m, dof, wp.float64(motor_effort(act.table, act.given, act.ctrl, tree.dof_public[dof])), out)
+        public = tree.dof_public[dof]
+        if public >= 0:  # no joint has the dofs of a body that flies without one
+            add_if_free(tree, m, dof, wp.float64(motor_effort(act.table, act.given, act.ctrl, public)), out)
     for c in range(table.group_start[g], table.group_start[g + 1]):
         if table.kind[c] == LOOP_LAWS and is_enabled(table, c):
             axis = table.axis_start[c] + table.axis[c]

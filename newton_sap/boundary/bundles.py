@@ -12,7 +12,7 @@ from ..constraints.drives import Targets
 from ..constraints.laws import CONTACT_LAWS
 from ..minimizer.continuation import PATIENCE
 from ..minimizer.friction_bound import RENEWALS
-from ..minimizer.settings import Settings
+from ..minimizer.settings import ROUGH, Settings
 from ..multibody.free_motion import Efforts
 from ..workspace import Bodies, Joints, Shapes, StateArrays
 from .contact_rows import ContactRows
@@ -161,7 +161,7 @@ def minimizer_settings(options) -> Settings:
     out.cost_rel = options.cost_rel
     out.line_search_iterations = options.line_search_max_iterations
     out.line_search = options.line_search_tolerance
-    out.line_search_rough = options.line_search_tolerance**0.25
+    out.line_search_rough = options.line_search_tolerance**ROUGH
     out.renewals = RENEWALS if law.friction_bounds and options.friction_bound == "solved" else 0
     out.stiction_tolerance = options.stiction_tolerance
     return out

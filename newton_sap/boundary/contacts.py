@@ -283,7 +283,10 @@ def is_given(values: wp.array[wp.float32], i: int):
 
 @wp.func
 def override_material(rows: ContactRows, i: int, pair: Material):
-    """Per-contact stiffness and damping replace the pair's, per-contact friction multiplies it, where given."""
+    """Per-contact stiffness and damping replace the pair's, per-contact friction multiplies it, where given.
+
+    A contact that is nearly rigid for want of a stiffness has no use for a damping of its own.
+    """
     if is_given(rows.stiffness, i):
         pair.stiffness = wp.float64(rows.stiffness[i])
     if is_given(rows.damping, i) and pair.stiffness > wp.float64(0.0) and pair.stiffness != RIGID:

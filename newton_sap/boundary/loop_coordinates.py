@@ -28,7 +28,7 @@ def publish_loop_joints(
     a, b = joint_anchors(tree, joints, table, motion_after, c)
     at = loop_axis(joints, table, c, a, b, state.joint_q)
     rate = wp.dot(at.F, relative_velocity(motion_after, a, b))
-    state.joint_qd[joints.qd_start[joint] + i] = wp.float32(rate) * wp.float32(at.valid)
+    state.joint_qd[joints.qd_start[joint] + i] = wp.float32(rate)
     if joints.type[joint] == BALL:
         if i == 0:
             turned = wp.normalize(wp.quat_inverse(a.rotation) * b.rotation)

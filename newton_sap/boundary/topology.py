@@ -430,7 +430,7 @@ def _radii(model) -> np.ndarray:
 def _direct(model, group_dofs, group_trees) -> np.ndarray:
     """Return (G,) whether a group's Hessian is formed and factored; gradients need that.
 
-    The number of trees has been measured on CPUs only. On a GPU, lanes share long rows better than small blocks.
+    The number of trees has been measured on CPUs only. On a GPU, lanes are expected to share long rows better than small blocks.
     """
     few = group_trees <= DIRECT_TREES
     return (group_dofs <= DIRECT_DOFS) & (few | model.requires_grad | model.device.is_cuda)

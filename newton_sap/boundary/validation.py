@@ -26,8 +26,7 @@ _FINITE = {
 _MAGNITUDES = {"joint_effort_limit": "infinity is", "joint_velocity_limit": "infinity and 0 are"}
 """Bounds of magnitudes, and what says that there is none."""
 _DTYPES = {"body_q": wp.transform, "body_qd": wp.spatial_vector, "body_f": wp.spatial_vector}
-"""Of arrays that are not float32."""
-"""Of the arrays of states and controls."""
+"""Element types of a state's or control's arrays that are not float32."""
 _SIGNED = ("body_inertia", "body_com", "joint_X_p", "joint_X_c", "joint_axis")
 
 

@@ -136,7 +136,7 @@ def three_angles(first: wp.vec3d, second: wp.vec3d, third: wp.vec3d, i: int, a: 
         d = wp.cross(A, B) / volume
     if i == 1 or wp.abs(volume) > GIMBAL_LOCK:
         out.valid = 1
-    out.F = motion(d, wp.vec3d())
+        out.F = motion(d, wp.vec3d())  # else zero, not infinite
     return out
 
 

@@ -6,6 +6,8 @@ wp.set_module_options({"enable_backward": False})
 
 EASY = wp.constant(10)
 """Iterations within which nearly all solves end. A longer one takes exact steps and keeps its friction bounds."""
+ROUGH = 0.25
+"""Power of the line search's tolerance that those solves search to."""
 
 
 @wp.struct

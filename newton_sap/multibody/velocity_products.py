@@ -117,7 +117,7 @@ def rounds_needed(tree: Tree, m: Motion, t: int, dt: wp.float64):
 
 @wp.func
 def push_products(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, change: Motion, t: int, dt: wp.float64):
-    """-dt F(v0, change) of every link, into ``change.momentum``."""
+    """-dt F(v0, change) of every link, into ``change.momentum``; ``change.bias`` may be the same array, so it is read first."""
     start = tree.tree_link_start[t]
     end = tree.tree_link_start[t + 1]
     for link in range(start, end):
