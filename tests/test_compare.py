@@ -213,6 +213,15 @@ def test_misbehaving_contestants_are_rows(plugins):
     assert "no such chip" in found.markdown() and "no such chip" in found.html()
 
 
+def test_a_recording_ends_before_its_divergence():
+    """Every array of a run that leaves reason has the frames that were kept, and each of these its wall time."""
+    found = compare("quadruped", ["featherstone"], frames=60, reference=False, device="cpu")
+    run = found["featherstone"].recording
+    kept = len(run.time) - 1
+    assert 0 < kept < 59 and run.diverged_at == pytest.approx((kept + 1) / 60)
+    assert len(run.body_q) == kept + 1 and len(run.force) == len(run.wall) == kept
+
+
 def test_work_outside_the_graph_is_stepped_by_hand(plugins):
     """A solver whose recorded graph does less than its step is not replayed."""
     found = compare("free_body", ["host", "sap"], frames=2, reference=False, device="cpu")

@@ -265,7 +265,7 @@ class _Series:
             slip=slip,
             force=np.array(self.force[:kept]),
             force_from="momentum" if run.observables is None else "contact_f",
-            wall=np.array(self.wall),
+            wall=np.array(self.wall[:kept]),
             steps_per_frame=run.scene.substeps * run.refine,
             iterations=np.array(self.iterations[:kept]),
             residual=np.array(self.residual[:kept]),
