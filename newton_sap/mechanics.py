@@ -6,6 +6,7 @@ import newton
 import numpy as np
 import warp as wp
 
+from .bodies import gravity, spin_momentum
 from .boundary.bundles import state_arrays
 from .boundary.convention import Orders
 from .boundary.output import publish_bodies
@@ -46,11 +47,12 @@ def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:
     com, twist = at.com.numpy().reshape(-1, 3), at.velocity.numpy().reshape(-1, 6)
     spin = twist[:, :3]
     momentum = mass[:, None] * (twist[:, 3:] + np.cross(spin, com))
-    own_spin = _spin_momentum(model, links, at.rotation.numpy().reshape(-1, 4), spin) * moved[:, None]
+    inertia = model.body_inertia.numpy().reshape(-1, 3, 3)[links].astype(float)
+    own_spin = spin_momentum(inertia, at.rotation.numpy().reshape(-1, 4), spin) * moved[:, None]
     kinetic = 0.5 * (_dot(momentum, twist[:, 3:] + np.cross(spin, com)) + _dot(own_spin, spin))
-    gravity = model.gravity.numpy().astype(float)[model.body_world.numpy()[links]]  # -1 is the last row
+    pull = gravity(model)[links]
     if len(solver.bodies.gravcomp):
-        gravity *= 1.0 - solver.bodies.gravcomp.numpy()[links, None]
+        pull *= 1.0 - solver.bodies.gravcomp.numpy()[links, None]
     dof_group, dof_moved = group[arrays["dof_link"]], moved[arrays["dof_link"]]
     armature = _or(model.joint_armature, 0.0)[arrays["dof_public"]].astype(float)
     rotors = 0.5 * armature * at.v0.numpy() ** 2 * dof_moved
@@ -63,7 +65,7 @@ def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:
 
     return {
         "kinetic_energy": sums(kinetic, group) + sums(rotors, dof_group) + sums(tied_kinetic, tied_group),
-        "potential_energy": sums(-mass * _dot(gravity, com), group)
+        "potential_energy": sums(-mass * _dot(pull, com), group)
         + sums(_spring_energy(model, arrays, state) * dof_moved, dof_group)
         + sums(tied_potential, tied_group),
         "linear_momentum": sums(momentum, group),
@@ -78,19 +80,6 @@ def _or(array, otherwise) -> np.ndarray:
 
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->i", a, b)
-
-
-def _spin_momentum(model, links, rotation, spin) -> np.ndarray:
-    """``R I R^T w`` of each link's body, about its COM."""
-    inertia = model.body_inertia.numpy().reshape(-1, 3, 3)[links].astype(float)
-    local = rotate(rotation * [-1.0, -1.0, -1.0, 1.0], spin)
-    return rotate(rotation, np.einsum("ijk,ik->ij", inertia, local))
-
-
-def rotate(q: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Turn vectors (..., 3) by quaternions (..., 4), xyzw."""
-    t = 2.0 * np.cross(q[..., :3], x)
-    return x + q[..., 3:] * t + np.cross(q[..., :3], t)
 
 
 def _spring_energy(model, arrays, state) -> np.ndarray:

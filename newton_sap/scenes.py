@@ -14,8 +14,7 @@ import newton
 import numpy as np
 import warp as wp
 
-GRAVITY = 9.81
-"""Magnitude of gravity in every scene [m/s^2]."""
+from .bodies import weight
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,8 @@ class Scene:
         return state
 
     def weight(self) -> float:
-        """Return the total weight [N] of the model."""
-        return float(self.model.body_mass.numpy().sum()) * GRAVITY
+        """Return the weight [N] of all bodies under the model's gravity."""
+        return weight(self.model)
 
 
 def sphere(*, radius: float = 0.1, height: float = 0.5, device: str | None = None) -> Scene:

@@ -224,6 +224,15 @@ def test_contact_state_is_measured():
     assert sum(quality.iterations_histogram.values()) == 40
 
 
+def test_the_ground_carries_the_weight_on_the_moon():
+    """The weight that contact forces are compared with is that under the model's gravity."""
+    run = marked_run("sphere", steps=0)
+    run.model.set_gravity((0.0, 0.0, -1.62))
+    run.advance(500, "captured")
+    run.mark()
+    assert judge(run).force_over_weight == pytest.approx(1.0, rel=1e-3)
+
+
 def test_energy_of_the_cartpole_is_kept():
     """Where energy is conserved, the drift is told and small."""
     quality = judge(marked_run("cartpole", worlds=2))

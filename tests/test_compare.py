@@ -13,9 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from newton_sap import registry, scenes
+from newton_sap.bodies import mechanics
 from newton_sap.cli.app import app
 from newton_sap.compare import METRICS, SceneNotFoundError, SpecificationError, compare, parse_contestant
-from newton_sap.compare.measures import measure, mechanics
+from newton_sap.compare.measures import measure
 from newton_sap.compare.plots import draw
 from newton_sap.compare.report import SAMPLES, THEORY_LEGEND, prediction_cells, trajectory
 
@@ -175,6 +176,42 @@ def test_mechanics_of_a_known_motion():
     np.testing.assert_allclose(found.kinetic[0], 0.5 * mass * speed @ speed + 0.5 * spin @ inertia @ spin, rtol=1e-5)
     assert found.potential[0] == 0.0
     np.testing.assert_allclose(found.com[0], [0.2, -0.1, 0.15], atol=1e-6)
+
+
+def on_the_moon():
+    """The falling sphere under a sixth of gravity."""
+    scene = scenes.sphere(device="cpu")
+    scene.model.set_gravity((0.0, 0.0, -1.62))
+    return scene
+
+
+def test_gravity_is_the_models():
+    """Weight, energy and predictions follow the gravity of each body's world, also where there is none."""
+    assert scenes.free_body(device="cpu").weight() == 0.0
+    two = scenes.quadruped(world_count=2, device="cpu")
+    full = two.weight()
+    two.model.set_gravity((0.0, 0.0, -1.62), world=1)
+    assert two.weight() == pytest.approx(0.5 * full * (1.0 + 1.62 / 9.81), rel=1e-5)
+    state = two.state()
+    found = mechanics(two.model, state.body_q.numpy()[None], state.body_qd.numpy()[None])
+    assert found.potential[0] == pytest.approx(found.com[0, 2] * two.weight(), rel=1e-5)
+    moon = compare(on_the_moon, ["sap"], frames=240, reference=False, device="cpu")
+    for prediction in moon.predictions:
+        assert moon["sap"].metrics[prediction.metric] == pytest.approx(prediction.value, rel=0.01), prediction
+    assert {p.metric for p in moon.predictions} == {"penetration_mm", "force_ratio"}
+
+
+def test_a_box_slides_as_gravity_pulls():
+    """The closed form of the sliding box holds under another gravity."""
+
+    def build():
+        scene = scenes.box_on_incline(angle=30.0, mu=0.3, device="cpu")
+        scene.model.set_gravity((0.0, 0.0, -3.0))
+        return scene
+
+    found = compare(build, ["sap"], frames=30, reference=False, device="cpu")
+    fallen = 0.5 * 3.0 * (0.5 - 0.3 * np.sqrt(0.75)) * 0.5**2
+    assert found["sap"].metrics["closed_form_mm"] < 0.02 * 1e3 * fallen
 
 
 def limited_pendulum():

@@ -21,6 +21,7 @@ import newton_sap
 SNAPSHOT = pathlib.Path(__file__).with_suffix("").with_name("public_interface.txt")
 COMMAND = "python tests/test_public_interface.py --write"
 INTERNAL = {
+    "bodies",
     "boundary",
     "cli",
     "constraints",

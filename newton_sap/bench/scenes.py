@@ -14,6 +14,8 @@ import newton
 import numpy as np
 import warp as wp
 
+from ..bodies import weight
+
 STIFFNESS = 1.0e4
 """Contact stiffness [N/m] of every shape."""
 RELAXATION_TIME = 0.02
@@ -56,8 +58,8 @@ class BenchScene:
         return state
 
     def weight(self) -> float:
-        """Return the weight [N] of all bodies."""
-        return float(self.model.body_mass.numpy().sum()) * 9.81
+        """Return the weight [N] of all bodies under the model's gravity."""
+        return weight(self.model)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import newton
 import numpy as np
 
-from ..mechanics import rotate
+from ..bodies import mechanics, weight
 from ..scenes import Scene
 from .record import Recording
 from .theory import SUBJECTS, Subject, closed_form
@@ -114,7 +114,7 @@ def _contact(scene: Scene, subject: Subject, run: Recording, quarter: int) -> di
         height = run.body_q[:, body, 2] - run.body_q[:, holder, 2]
         values["sunk_mm"] = 1e3 * float(height[0] - height[-1])
     if subject.carried:
-        values["force_ratio"] = float(run.force[-quarter:].mean()) / weight(scene)
+        values["force_ratio"] = float(run.force[-quarter:].mean()) / weight(scene.model)
     return values
 
 
@@ -127,67 +127,6 @@ def _creep(run: Recording, subject: Subject, quarter: int, frame_dt: float) -> f
     return float(np.linalg.norm(paths[-1] - paths[0], axis=1).max()) / ((quarter - 1) * frame_dt)
 
 
-def weight(scene: Scene) -> float:
-    """Return the weight [N] of a scene's bodies under its own gravity."""
-    return float(scene.model.body_mass.numpy().sum()) * -float(scene.model.gravity.numpy().reshape(-1, 3)[0, 2])
-
-
-@dataclass
-class Mechanics:
-    """Energy and momentum of all bodies together, one entry per frame."""
-
-    kinetic: np.ndarray
-    """Kinetic energy [J]."""
-    potential: np.ndarray
-    """Potential energy [J] of gravity."""
-    linear: np.ndarray
-    """(frames, 3) linear momentum [N s]."""
-    angular: np.ndarray
-    """(frames, 3) angular momentum [N m s] about the common COM."""
-    amount: np.ndarray
-    """Sum of the sizes of the bodies' momenta [N s]."""
-    com: np.ndarray
-    """(frames, 3) common COM [m]."""
-
-    @property
-    def total(self) -> np.ndarray:
-        """Kinetic plus potential energy [J]."""
-        return self.kinetic + self.potential
-
-
-def mechanics(model: newton.Model, body_q: np.ndarray, body_qd: np.ndarray) -> Mechanics:
-    """Return energy and momentum over time.
-
-    Args:
-        model: Model of the bodies.
-        body_q: (frames, bodies, 7) poses.
-        body_qd: (frames, bodies, 6) velocities of the COM, linear first.
-    """
-    mass, inertia = model.body_mass.numpy().astype(float), model.body_inertia.numpy().astype(float)
-    gravity = model.gravity.numpy().reshape(-1, 3)[0].astype(float)
-    frames, bodies = body_q.shape[:2]
-
-    def turned(quaternions, vectors):
-        return rotate(quaternions.reshape(-1, 4), vectors.reshape(-1, 3)).reshape(frames, bodies, 3)
-
-    turn = body_q[..., 3:].astype(float)
-    offset = np.broadcast_to(model.body_com.numpy().astype(float), (frames, bodies, 3))
-    com = body_q[..., :3] + turned(turn, offset)
-    speed, spin = body_qd[..., :3].astype(float), body_qd[..., 3:].astype(float)
-    local = turned(turn * np.array([-1.0, -1.0, -1.0, 1.0]), spin)
-    inner = np.einsum("bij,fbj->fbi", inertia, local)
-    momenta = mass[:, None] * speed
-    centre = np.einsum("b,fbi->fi", mass, com) / mass.sum()
-    return Mechanics(
-        kinetic=0.5 * (momenta * speed).sum(axis=(1, 2)) + 0.5 * (local * inner).sum(axis=(1, 2)),
-        potential=-np.einsum("b,fbi,i->f", mass, com, gravity),
-        linear=momenta.sum(axis=1),
-        angular=(turned(turn, inner) + np.cross(com - centre[:, None], momenta)).sum(axis=1),
-        amount=np.linalg.norm(momenta, axis=2).sum(axis=1),
-        com=centre,
-    )
-
-
 def _conservation(scene: Scene, subject: Subject, run: Recording, reference: Recording | None) -> dict:
     values: dict[str, float | None] = {}
     own = mechanics(scene.model, run.body_q, run.body_qd)
@@ -198,7 +137,7 @@ def _conservation(scene: Scene, subject: Subject, run: Recording, reference: Rec
         values["energy_drift"] = float(np.abs(change).max()) / energy_scale
     elif subject.energy == "lost":
         # at rest there is no kinetic energy to compare with: take what falling by a millimetre gives
-        values["energy_gain"] = float(change.max()) / max(energy_scale, 1e-3 * weight(scene))
+        values["energy_gain"] = float(change.max()) / max(energy_scale, 1e-3 * weight(scene.model))
     axes = list(subject.momentum_axes)
     if axes and best.amount.max() > 0.0:
         drift = np.linalg.norm((own.linear - own.linear[0])[:, axes], axis=1)

@@ -10,7 +10,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from .measures import distance, mechanics, weight
+from ..bodies import mechanics, weight
+from .measures import distance
 from .theory import SUBJECTS, Subject, closed_form
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _contact(comparison: Comparison, subject: Subject, rows: list[Outcome]) -> P
         axes[0].plot(run.time, 1e3 * run.penetration, **style)
         calm += [1e3 * run.penetration] if run.diverged_at is None else []
         if subject.carried:
-            axes[1].plot(run.time[1:], run.force / weight(comparison.scene), **style)
+            axes[1].plot(run.time[1:], run.force / weight(comparison.scene.model), **style)
     _fit(axes[0], calm)
     for prediction in comparison.predictions:
         if prediction.metric == "penetration_mm":
@@ -157,7 +158,7 @@ def _contact(comparison: Comparison, subject: Subject, rows: list[Outcome]) -> P
     if subject.carried:
         axes[1].axhline(1.0, color="black", linewidth=0.8, linestyle=(0, (4, 3)))
         peaks = [float(r.recording.force.max()) for r in rows if r.recording.diverged_at is None]
-        axes[1].set_ylim(-0.1, min(3.0, 1.1 * max(peaks, default=0.0) / weight(comparison.scene) + 0.3))
+        axes[1].set_ylim(-0.1, min(3.0, 1.1 * max(peaks, default=0.0) / weight(comparison.scene.model) + 0.3))
         axes[1].set_ylabel("force / weight [-]")
         caption += " The force axis ends at three times the weight at most; impacts go beyond."
     return _finish(figure, axes, "Contact", caption)

@@ -11,6 +11,7 @@ import warp as wp
 
 from ..bench.run import PER_GRAPH, WarpRun
 from ..bench.validation import contact_state, upward_force
+from ..bodies import weight
 from ..scenes import Scene
 from .contestants import Contestant, capacity, mapped_options
 
@@ -221,8 +222,7 @@ class _Series:
     def __init__(self, run: SceneRun):
         self.run = run
         self.mass = run.model.body_mass.numpy().astype(float)
-        gravity = run.model.gravity.numpy().reshape(-1, 3)[0]
-        self.weight = -float(self.mass.sum() * gravity[2])
+        self.weight = weight(run.model)
         self.momentum = self._momentum()
         self.states: list[tuple] = []
         self.wall: list[float] = []

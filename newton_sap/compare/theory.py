@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..mechanics import rotate
+from ..bodies import gravity, mechanics, rotate
 from ..scenes import Scene
 from .contestants import touching_shapes
 from .record import Recording
@@ -248,13 +248,7 @@ def closed_form(scene: Scene, run: Recording) -> np.ndarray | None:
 
 
 def _com(scene: Scene, run: Recording) -> np.ndarray:
-    model = scene.model
-    mass = model.body_mass.numpy().astype(float)
-    frames, bodies = run.body_q.shape[:2]
-    offset = np.broadcast_to(model.body_com.numpy().astype(float), (frames, bodies, 3)).reshape(-1, 3)
-    turn = run.body_q[..., 3:].astype(float).reshape(-1, 4)
-    com = run.body_q[..., :3] + rotate(turn, offset).reshape(frames, bodies, 3)
-    return np.einsum("b,fbi->fi", mass, com) / mass.sum()
+    return mechanics(scene.model, run.body_q, run.body_qd).com
 
 
 def _straight(scene: Scene, run: Recording) -> np.ndarray:
@@ -268,8 +262,9 @@ def _same_x(scene: Scene, run: Recording) -> np.ndarray:
 
 
 def _slide(scene: Scene, run: Recording) -> np.ndarray:
-    angle, _, downhill = _slope(scene)
-    acceleration = max(0.0, 9.81 * (np.sin(angle) - _friction(scene) * np.cos(angle)))
+    _, normal, downhill = _slope(scene)
+    pull = gravity(scene.model)[0]
+    acceleration = max(0.0, pull @ downhill + _friction(scene) * (pull @ normal))
     com = _com(scene, run)
     return np.abs((com - com[0]) @ downhill - 0.5 * acceleration * run.time**2)
 
