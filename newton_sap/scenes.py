@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import newton
-import numpy as np
 import warp as wp
 
 from .bodies import weight
@@ -242,16 +241,3 @@ def _replicated(builder: newton.ModelBuilder, world_count: int, *, ground: bool)
     if ground:
         scene.add_ground_plane(cfg=builder.default_shape_cfg)
     return scene
-
-
-def trunk_positions(state: newton.State) -> np.ndarray:
-    """Return the positions [m] of the trunks of a :func:`quadruped`, one row per world."""
-    return state.body_q.numpy()[:: 1 + 3 * 4, :3]
-
-
-def foot_clearance(state: newton.State) -> np.ndarray:
-    """Return the heights [m] of the four soles of a :func:`quadruped` over the ground; negative is penetration."""
-    poses = state.body_q.numpy()
-    shanks = poses.reshape(-1, 1 + 3 * 4, 7)[:, 3::3].reshape(-1, 7)
-    feet = [wp.transform_point(wp.transform(*pose), wp.vec3(0.0, 0.0, -_SHANK))[2] for pose in shanks]
-    return np.array(feet).reshape(-1, 4) - _FOOT_RADIUS

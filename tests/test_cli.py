@@ -168,13 +168,13 @@ def test_files_that_cannot_be_written_are_refused(tmp_path):
 )
 def test_every_command_asks_for_its_file_first(command, tmp_path, monkeypatch):
     """A place that cannot be written ends a command before its work."""
-    from newton_sap.cli import bench_command, rollout, run
+    from newton_sap.cli import bench_command, run
     from newton_sap.compare import session
 
     def working(*arguments, **keywords):
         raise AssertionError("the command began to work")
 
-    for module, name in ((run, "run_example"), (bench_command, "bench"), (rollout, "_Run"), (session, "_run")):
+    for module, name in ((run, "run_example"), (bench_command, "bench"), (session, "_run")):
         monkeypatch.setattr(module, name, working)
     (tmp_path / "taken").write_text("")
     code, text = invoke(*command, str(tmp_path / "taken" / "x"))
@@ -190,28 +190,6 @@ def test_usd_run_says_where_its_file_is(tmp_path, monkeypatch):
         code, text = invoke(*arguments, *extra)
         assert code == 0 and f"written: {name}" in text, text
         assert (tmp_path / name).stat().st_size
-
-
-def test_demo_gives_solvers_what_compare_gives_them(monkeypatch):
-    """Solvers of the demonstration are built with the keywords, and find the contact capacity, of the comparison."""
-    from newton_sap import registry
-    from newton_sap.cli import rollout
-    from newton_sap.compare.contestants import capacity, mapped_options
-
-    class Built(Exception):
-        pass
-
-    def build(model, **keywords):
-        raise Built(keywords)
-
-    scene = scenes.quadruped()
-    run = rollout._Run(scene, registry.get_solver("sap")(scene.model), 1)
-    assert run.contacts.rigid_contact_max == capacity("quadruped")
-    monkeypatch.setattr(registry, "get_solver", lambda name: build)
-    for name in ("mujoco", "featherstone"):
-        with pytest.raises(Built) as built:
-            rollout.roll_out(name, name, frames=2)
-        assert built.value.args == (mapped_options(name, "quadruped"),) != ({},)
 
 
 def test_help_keeps_its_brackets_and_promises(monkeypatch):
@@ -461,10 +439,14 @@ def test_a_word_while_kernels_compile(capfd):
 
 
 def test_demo_draws_a_picture(tmp_path):
-    """The demonstration ends well and leaves its picture."""
+    """The demonstration ends well and leaves its table and picture; before the robot has landed, SAP fails its check."""
     code, text = invoke("demo", "--output", str(tmp_path), "--num-frames", "90")
     assert code == 0, text
     assert (tmp_path / "demo.png").stat().st_size > 10_000
+    for shown in ("featherstone/16", "trunk height m", "force deviation", "verdict", "carries the robot's weight"):
+        assert shown in text
+    code, text = invoke("demo", "--output", str(tmp_path), "--num-frames", "2")
+    assert code == 1 and "carries 0.000 of the robot's weight" in text
 
 
 def test_picture_keeps_the_last_frame(tmp_path):

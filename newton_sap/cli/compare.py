@@ -121,15 +121,16 @@ def _show(console, result) -> None:
     from ..compare.report import THEORY_LEGEND, cells, prediction_cells, summary
 
     console.print(summary(result), markup=False)
-    _print(console, *cells(result))
+    print_table(console, *cells(result))
     head, rows = prediction_cells(result)
     if rows:
         console.print("Theory and measurement", style="bold")
-        _print(console, head, rows)
+        print_table(console, head, rows)
         console.print(THEORY_LEGEND, markup=False)
 
 
-def _print(console, head: list[str], rows: list[list[str]]) -> None:
+def print_table(console, head: list[str], rows: list[list[str]]) -> None:
+    """Print cells of a comparison, a verdict other than ``ok`` in red."""
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table

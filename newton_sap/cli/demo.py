@@ -1,19 +1,19 @@
-"""The ``demo`` command: one robot on the ground under several solvers, as a table and a picture."""
+"""The ``demo`` command: one robot dropped on the ground under several solvers, as a table and a picture."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
-from ..compare.contestants import absence
-from .rollout import Trace, roll_out
+from .. import scenes
+from ..compare import Comparison, Outcome, compare
+from ..compare.report import cells, number, summary
+from .compare import print_table
 from .usage import require_writable
 
-_REFINE = 16
-"""Divisor of the explicit solver's time step in its second column; with 8 it still jitters on this scene."""
+_SOLVERS = ("sap", "mujoco", "featherstone", "featherstone/16")
+"""The explicit solver also with a step at which it stands; with an eighth it still jitters on this scene."""
 
 _BAND = 0.02
 """Largest accepted deviation of the mean contact force from the weight."""
@@ -27,77 +27,52 @@ def demo_command(output: Path, num_frames: int) -> int:
 
     picture = output / "demo.png"
     require_writable("--output", picture)
-    wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)  # compilation is a column of the table
+    wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)  # setup time is a row of the table
     console = Console(highlight=False)
-    traces, skipped = [], []
-    for label, name, refine in _contestants():
-        reason = absence(name)
-        if reason:
-            skipped.append(f"{label} skipped: {reason}")
-            continue
-        with console.status(f"{label} ..."):
-            traces.append(roll_out(label, name, frames=num_frames, refine=refine))
-    for line in skipped:
-        console.print(line, markup=False, soft_wrap=True)
-    if not traces:
-        return 1
-    console.print(f"A quadruped of {traces[0].weight:.1f} N drops 0.1 m and stands; {num_frames} frames at 60 Hz.")
-    console.print(_table(traces))
-    console.print(f"picture: {draw(traces, picture)}", markup=False, soft_wrap=True)
-    return _verdict(console, traces)
+    with console.status("") as status:
+        result = compare(
+            _dropped,
+            _SOLVERS,
+            frames=num_frames,
+            reference=False,
+            progress=lambda label: status.update(f"{label} ..."),
+        )
+    console.print(f"Dropped by 0.1 m, {result.scene.weight():.1f} N. {summary(result)}", markup=False)
+    print_table(console, *_cells(result))
+    console.print(f"picture: {draw(result, picture)}", markup=False, soft_wrap=True)
+    return _verdict(console, result["sap"])
 
 
-def _contestants():
-    yield "SAP", "sap", 1
-    yield "MuJoCo", "mujoco", 1
-    yield "Featherstone", "featherstone", 1
-    # the shortest name that leaves the table within 80 columns
-    yield f"Feath. /{_REFINE}", "featherstone", _REFINE
+def _dropped() -> scenes.Scene:
+    return scenes.quadruped(drop=0.1)
 
 
-def _table(traces: list[Trace]) -> Table:
-    table = Table(box=SIMPLE_HEAD)
-    table.add_column("", no_wrap=True)
-    for trace in traces:
-        table.add_column(trace.label, justify="right")
-    rows = {
-        "time step (ms)": lambda t: f"{1e3 * t.dt:.2f}",
-        "wall per step (ms)": lambda t: f"{t.step_ms():.3f}",
-        "times real time": lambda t: f"{t.realtime():.1f}",
-        "compilation (s)": lambda t: f"{t.compile_s:.1f}",
-        "iterations mean/most": _iterations,
-        "force / weight": lambda t: _finite(t, f"{t.settled(t.force).mean() / t.weight:.4f}"),
-        "force deviation": lambda t: _finite(t, f"{t.settled(t.force).std() / t.weight:.4f}"),
-        "force from": lambda t: t.force_source,
-        "trunk height (m)": lambda t: _finite(t, f"{t.position[-1][2]:.4f}"),
-        "creep (mm)": lambda t: _finite(t, f"{t.creep_mm():.4f}"),
-        "penetration (mm)": lambda t: _finite(t, f"{t.penetration_mm():.3f}"),
-        "residual": lambda t: "-" if t.report is None else f"{float(t.report.residual.max()):.1e}",
-        "unconverged steps": lambda t: "-" if t.report is None else f"{int(t.report.unconverged_steps.sum())}",
-        "finite": lambda t: "[green]yes[/]" if t.finite else "[red]no[/]",
-    }
-    for label, cell in rows.items():
-        table.add_row(label, *(cell(trace) for trace in traces))
-    return table
+def _cells(result: Comparison) -> tuple[list[str], list[list[str]]]:
+    """Return the comparison's table with what is asked of a robot that should stand, above the verdict."""
+    head, rows = cells(result)
+    more = [_standing(row, result.scene.weight()) for row in result.outcomes]
+    titles = ("force deviation", "force from", "trunk height m", "time step ms")
+    added = [[title, *values] for title, *values in zip(titles, *more, strict=True)]
+    return head, [*rows[:-1], *added, rows[-1]]
 
 
-def _iterations(trace: Trace) -> str:
-    if not trace.iterations:
-        return "-"
-    return f"{sum(trace.iterations) / len(trace.iterations):.1f} / {max(trace.iterations):.0f}"
+def _standing(row: Outcome, weight: float) -> tuple[str, str, str, str]:
+    """Return the spread [weights] of the force over the last quarter, its source, the trunk's height and the time step."""
+    run = row.recording
+    if run is None:
+        return "-", "-", "-", "-"
+    if run.diverged_at is not None:
+        return "-", run.force_from, "-", number(1e3 * row.dt)
+    spread = run.force[-max(len(run.force) // 4, 1) :].std() / weight
+    return f"{spread:.4f}", run.force_from, f"{run.body_q[-1, 0, 2]:.4f}", number(1e3 * row.dt)
 
 
-def _finite(trace: Trace, text: str) -> str:
-    return text if trace.finite else "[red]diverged[/]"
-
-
-def _verdict(console: Console, traces: list[Trace]) -> int:
+def _verdict(console: Console, sap: Outcome) -> int:
     """Hold SolverSAP to standing still with its weight on the ground."""
-    sap = next((trace for trace in traces if trace.label == "SAP"), None)
-    if sap is None:
-        console.print("SolverSAP did not run", style="bold red")
+    ratio = sap.metrics.get("force_ratio")
+    if ratio is None:
+        console.print(f"SolverSAP does not stand: {sap.verdict}", style="bold red", markup=False)
         return 1
-    ratio = sap.settled(sap.force).mean() / sap.weight if sap.finite else float("nan")
     if abs(ratio - 1.0) <= _BAND:
         console.print("SolverSAP carries the robot's weight", style="bold green")
         return 0

@@ -49,7 +49,8 @@ def draw(comparison: Comparison) -> list[Plot]:
     return plots
 
 
-def _figure(count: int = 1) -> tuple[Figure, list]:
+def new_figure(count: int = 1) -> tuple[Figure, list]:
+    """Return a figure and its axes, above one another over the same time."""
     figure = Figure(figsize=(8.0, 2.9 * count), layout="constrained")
     FigureCanvasAgg(figure)  # a canvas of its own: no display, no global state
     axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
@@ -60,7 +61,7 @@ def _figure(count: int = 1) -> tuple[Figure, list]:
     return figure, list(axes)
 
 
-def _style(comparison: Comparison, row: Outcome) -> dict:
+def line_style(comparison: Comparison, row: Outcome) -> dict:
     """Return colour and dashes of a contestant, the same in every plot, thin over thick."""
     index = comparison.settings.solvers.index(row.label)
     assert row.recording is not None
@@ -91,23 +92,23 @@ def _image(figure: Figure, axes: list, title: str, caption: str) -> Plot:
 
 
 def _path(comparison: Comparison, subject: Subject, rows: list[Outcome]) -> Plot:
-    figure, (axes,) = _figure()
+    figure, (axes,) = new_figure()
     calm = []
     for row in rows:
         values = row.recording.body_q[:, subject.body, subject.axis]
-        axes.plot(row.recording.time, values, **_style(comparison, row))
+        axes.plot(row.recording.time, values, **line_style(comparison, row))
         calm += [values] if row.recording.diverged_at is None else []
     if comparison.reference is not None:
         run = comparison.reference.recording
         calm.append(run.body_q[:, subject.body, subject.axis])
         axes.plot(run.time, calm[-1], color="black", linewidth=0.8, label="reference", zorder=20)
-    _fit(axes, calm)
+    fit_range(axes, calm)
     body = comparison.scene.model.body_label[subject.body].rpartition("/")[2]
     axes.set_ylabel(f"{'xyz'[subject.axis]} of {body} [m]")
     return _finish(figure, [axes], f"Path of {body}", "Runs that diverged do not set the scale.")
 
 
-def _fit(axes, curves: list[np.ndarray]) -> None:
+def fit_range(axes, curves: list[np.ndarray]) -> None:
     """Fit the vertical range to these curves."""
     if not curves:
         return
@@ -119,9 +120,9 @@ def _fit(axes, curves: list[np.ndarray]) -> None:
 def _error(comparison: Comparison, rows: list[Outcome]) -> Plot:
     exact = {row.label: closed_form(comparison.scene, row.recording) for row in rows}
     has_exact = any(errors is not None for errors in exact.values())
-    figure, axes = _figure(2 if has_exact else 1)
+    figure, axes = new_figure(2 if has_exact else 1)
     for row in rows:
-        style = _style(comparison, row)
+        style = line_style(comparison, row)
         curves = [distance(row.recording, comparison.reference.recording), exact[row.label]][: len(axes)]
         for one, errors in zip(axes, curves, strict=True):
             frames = len(errors)  # the common start is left out: it has no place on a logarithmic scale
@@ -139,15 +140,15 @@ def _error(comparison: Comparison, rows: list[Outcome]) -> Plot:
 
 
 def _contact(comparison: Comparison, subject: Subject, rows: list[Outcome]) -> Plot:
-    figure, axes = _figure(2 if subject.carried else 1)
+    figure, axes = new_figure(2 if subject.carried else 1)
     calm = []
     for row in rows:
-        run, style = row.recording, _style(comparison, row)
+        run, style = row.recording, line_style(comparison, row)
         axes[0].plot(run.time, 1e3 * run.penetration, **style)
         calm += [1e3 * run.penetration] if run.diverged_at is None else []
         if subject.carried:
             axes[1].plot(run.time[1:], run.force / weight(comparison.scene.model), **style)
-    _fit(axes[0], calm)
+    fit_range(axes[0], calm)
     for prediction in comparison.predictions:
         if prediction.metric == "penetration_mm":
             axes[0].axhline(
@@ -165,10 +166,10 @@ def _contact(comparison: Comparison, subject: Subject, rows: list[Outcome]) -> P
 
 
 def _conservation(comparison: Comparison, subject: Subject, rows: list[Outcome]) -> Plot:
-    figure, axes = _figure(2 if subject.momentum_axes else 1)
+    figure, axes = new_figure(2 if subject.momentum_axes else 1)
     model, calm = comparison.scene.model, ([], [])
     for row in rows:
-        run, style = row.recording, _style(comparison, row)
+        run, style = row.recording, line_style(comparison, row)
         found = mechanics(model, run.body_q, run.body_qd)
         curves = [found.total - found.total[0]]
         if subject.momentum_axes:
@@ -178,7 +179,7 @@ def _conservation(comparison: Comparison, subject: Subject, rows: list[Outcome])
             one.plot(run.time, curve, **style)
             steady += [curve] if run.diverged_at is None else []
     for one, steady in zip(axes, calm, strict=False):
-        _fit(one, steady)
+        fit_range(one, steady)
     axes[0].set_ylabel("change of energy [J]")
     if subject.momentum_axes:
         axes[1].set_ylabel("change of momentum [N s]")
@@ -187,13 +188,13 @@ def _conservation(comparison: Comparison, subject: Subject, rows: list[Outcome])
 
 
 def _cost(comparison: Comparison, rows: list[Outcome]) -> Plot:
-    figure, (axes,) = _figure()
+    figure, (axes,) = new_figure()
     costs = []
     for row in rows:
         rate, error = row.metrics.get("realtime"), row.metrics.get("error_end_mm")
         if rate is None or error is None:
             continue
-        style = _style(comparison, row)
+        style = line_style(comparison, row)
         costs.append(1e3 / rate)
         axes.scatter(costs[-1], max(error, _FLOOR_MM), s=70, color=style["color"], label=row.label, zorder=3)
     axes.set_xscale("log")
