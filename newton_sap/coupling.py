@@ -11,7 +11,6 @@ import warp as wp
 from .at_rest import keep_motion, place_at_rest
 from .bodies import rotate
 from .boundary.topology import FREELY, body_name, joint_name, mass_block
-from .boundary.topology import FREELY, body_name, joint_name, mass_block
 from .multibody.free_motion import gravity_at
 from .multibody.gyroscopic import gyroscopic_impulse
 from .multibody.spatial import to_quatd, to_vec3d
