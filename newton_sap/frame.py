@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import typing
 from dataclasses import dataclass, field
 
@@ -57,8 +58,11 @@ class Frames:
         self._kept.clear()
 
     def rows(self, contacts: newton.Contacts) -> ContactRows:
-        """Return the bundle of Newton's contact arrays, the same for the same ``Contacts``."""
-        known = self._contacts.pop(id(contacts), None) or (contacts, bundles.contact_rows(contacts))
+        """Return the bundle of Newton's contact arrays, the same for the same ``Contacts`` with the same arrays."""
+        arrays = bundles.contact_arrays(contacts)
+        known = self._contacts.pop(id(contacts), None)
+        if known is None or not all(map(operator.is_, arrays, known[0])):
+            known = arrays, bundles.contact_rows(contacts), contacts
         _keep(self._contacts, id(contacts), known)
         return known[1]
 

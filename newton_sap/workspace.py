@@ -305,6 +305,7 @@ class CouplingTable:
     kind: wp.array[wp.int32]  # (K,)
     joint: wp.array[wp.int32]  # (K,) Newton joint that owns frames and switch, or -1
     switch_row: wp.array[wp.int32]  # (K,) row of the switch array, or -1 for always
+    origin: wp.array[wp.int32]  # (K,) equality that an importer made the joint or mimic of, or -1
     source: wp.array[wp.int32]  # (K,) where a coordinate coupling's coefficients live
     source_row: wp.array[wp.int32]  # (K,) and in which row; of a tendon, which one
     body_a: wp.array[wp.int32]  # (K,) Newton body, -1 for the world
@@ -325,6 +326,8 @@ class CouplingTable:
     joint_mimic_coeffs: wp.array[wp.vec2]  # (joints,) offset [q] and ratio
     equality_enabled: wp.array[wp.bool]  # (equalities,)
     equality_polycoef: wp.array2d[wp.float32]  # (equalities, 5)
+    equality_was_enabled: wp.array[wp.bool]  # (equalities,) at construction, as the next
+    equality_was_polycoef: wp.array2d[wp.float32]  # (equalities, 5)
     mimic_enabled: wp.array[wp.bool]  # (mimics,)
     swing_limit: wp.array[wp.float32]  # (joints,) sap:swing_limit [rad], negative for none
     twist_limit_lower: wp.array[wp.float32]  # (joints,) sap:twist_limit_lower [rad]

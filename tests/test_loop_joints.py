@@ -466,7 +466,9 @@ def test_exact_gimbal_lock_stays_finite(integration):
         builder.add_articulation([builder.add_joint_free(body)])
     axes = [Axis(axis=a, target_ke=1.0, target_kd=0.1, actuator_mode=POSITION) for a in (X, Y, Z)]
     builder.add_joint_d6(base, arm, angular_axes=axes)
-    rig = Rig(builder, 0.01, q=[*np.zeros(6), 1.0, *np.zeros(3), *[0.5] * 4, *np.zeros(3)], drive_integration=integration)
+    rig = Rig(
+        builder, 0.01, q=[*np.zeros(6), 1.0, *np.zeros(3), *[0.5] * 4, *np.zeros(3)], drive_integration=integration
+    )
     observables = rig.solver.observables({rig.solver.ObservableKind.JOINT_DRIVE_F})
     rig.solver.step(rig.state, rig.state, None, None, 0.01, observables=observables)
     assert np.isfinite(rig.state.joint_qd.numpy()).all()

@@ -450,6 +450,15 @@ def test_other_actuators_are_refused(case):
     SolverSAP(model)
 
 
+def test_force_ranges_of_actuators_that_share_a_drive_are_refused():
+    """MuJoCo bounds each; a drive would have one range for their sum. Without ranges they make one drive."""
+    file = """<mujoco><worldbody><body><joint name="j" type="slide"/><geom size=".1" mass="1"/></body></worldbody>
+      <actuator><position name="it" joint="j" kp="30" {}/><velocity joint="j" kv="3"/></actuator></mujoco>"""
+    with pytest.raises(NotImplementedError, match="'it'.* has a forcerange, and shares joint 0"):
+        SolverSAP(finish(file.format('forcerange="-2 2"')))
+    SolverSAP(finish(file.format("")))
+
+
 def test_an_actuator_where_nothing_moves_is_refused():
     """A model without a single dof can still have one."""
     builder = newton.ModelBuilder()

@@ -129,3 +129,69 @@ def test_solref_is_no_stiffness(law):
     np.testing.assert_allclose(depth[:3], depth[3], atol=2e-6)
     assert 0.0 < depth[3] < 2e-5
     assert depth[4] == pytest.approx(40 * 9.81 / (4 * stiffness), rel=0.02)
+
+
+TIES = {
+    "weld": '<weld body1="cup" body2="load" active="{}"/>',
+    "connect": '<connect body1="cup" body2="load" anchor="0 0 -.1" active="{}"/>',
+    "joint": '<joint joint1="drop" joint2="slide" active="{}"/>',
+}
+
+
+def tied(kind, active):
+    """A load that falls along a vertical rail, and what may hold it; nothing drives the cup."""
+    builder = newton.ModelBuilder()
+    SolverMuJoCo.register_custom_attributes(builder)
+    builder.add_mjcf(f"""<mujoco><default><geom contype="0" conaffinity="0"/></default><worldbody>
+      <body name="cup" pos="0 0 1"><joint name="slide" type="slide" axis="1 0 0"/><geom size=".05" mass="1"/></body>
+      <body name="load" pos="0 0 .9"><joint name="drop" type="slide" axis="0 0 1"/><geom size=".05" mass=".2"/></body>
+    </worldbody><equality>{TIES[kind].format(active)}</equality></mujoco>""")
+    return builder.finalize()
+
+
+def falls(solver):
+    """Whether the load falls freely from its initial place."""
+    state = placed(solver.model)
+    for _ in range(40):
+        solver.step(state, state, None, None, 0.005)
+    return state.joint_q.numpy()[1] < -0.15
+
+
+@pytest.mark.parametrize("active", [True, False])
+@pytest.mark.parametrize("kind", TIES)
+def test_an_equality_that_became_a_joint_keeps_its_switch(kind, active):
+    """A suction cup lets go, or takes hold, by ``equality_constraint_enabled``; by what it became as well."""
+    model = tied(kind, str(active).lower())
+    row = model.mujoco.equality_constraint_enabled
+    own = model.constraint_mimic_enabled if kind == "joint" else model.joint_enabled
+    turned = own.numpy().copy()
+    turned[-1] = not active
+    solver = SolverSAP(model)
+    assert falls(solver) != active
+    for turn, holds in (
+        (lambda: row.fill_(not active), not active),
+        (lambda: row.fill_(active), active),
+        (lambda: own.assign(turned), not active),
+    ):
+        turn()
+        solver.notify_model_changed(newton.ModelFlags.CONSTRAINT_PROPERTIES)
+        assert falls(solver) != holds
+
+
+def test_an_equality_that_became_a_mimic_keeps_its_polynomial():
+    """What is written to ``equality_constraint_polycoef`` counts from then on, bends included; before, the mimic's own."""
+    model = load(more='<equality><joint joint1="a" joint2="b" polycoef="0 0.5 0 0 0"/></equality>')
+    rows, mimics = model.mujoco.equality_constraint_polycoef, model.constraint_mimic_coef1
+    solver = SolverSAP(model)
+    for change, slope, bend in (
+        (lambda: None, 0.5, 0.0),
+        (lambda: mimics.fill_(0.3), 0.3, 0.0),
+        (lambda: rows.assign(np.array([[0.0, -0.4, 0.2, 0.0, 0.0]], dtype=np.float32)), -0.4, 0.2),
+    ):
+        change()
+        solver.notify_model_changed(newton.ModelFlags.CONSTRAINT_PROPERTIES)
+        state = placed(model)
+        for _ in range(400):
+            solver.step(state, state, None, None, 0.005)
+        a, b = state.joint_q.numpy()
+        assert a == pytest.approx(slope * b + bend * b * b, abs=1e-3) and abs(b) > 0.3

@@ -39,3 +39,13 @@ def test_contact_pairs_are_named():
     model = finish(f"<mujoco><worldbody>{ball.format('a')}{ball.format('b')}</worldbody>{pair}</mujoco>")
     with pytest.warns(UserWarning, match="1 contact pairs: shapes touch as their collision filters say"):
         SolverSAP(model)
+
+
+def test_compensation_by_actuators_is_named():
+    """It counts as the actuators' force in MuJoCo, within their bounds."""
+    model = finish(
+        '<mujoco><worldbody><body gravcomp="1"><joint type="slide" actuatorgravcomp="true" actuatorfrcrange="-4 4"/>'
+        '<geom size=".1" mass="1"/></body></worldbody></mujoco>'
+    )
+    with pytest.warns(UserWarning, match="actuatorgravcomp of 1 joints"):
+        SolverSAP(model)

@@ -316,6 +316,19 @@ def test_replaced_arrays_need_notice():
     assert rig.run(1).v[0] == 0.0
 
 
+def test_arrays_that_contacts_get_later_count():
+    """Factors of friction that a caller puts beside Newton's contacts after a step with them."""
+    builder = newton.ModelBuilder()
+    builder.add_ground_plane()
+    builder.add_shape_box(builder.add_body(xform=wp.transform((0.0, 0.0, 0.1))), hx=0.1, hy=0.1, hz=0.1)
+    rig = Rig(builder, 0.005, v=[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]).run(1)
+    before = rig.v[0]
+    rig.contacts.rigid_contact_friction = wp.full(rig.contacts.rigid_contact_max, 0.1, dtype=wp.float32)
+    rig.run(20)
+    mu = 0.1 * float(rig.model.shape_material_mu.numpy()[0])
+    assert before - rig.v[0] == pytest.approx(mu * 9.81 * 20 * 0.005, rel=0.02)
+
+
 def test_body_variants():
     """A selected variant brings its shape and its mass."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import newton
@@ -68,6 +69,7 @@ def read_actuators(model) -> ActuatorRows | None:
     rows = _Rows(model, table)
     rows.require_simulated()
     rows.require_one_servo_per_axis()
+    rows.require_one_range_per_drive()
     drive_range = rows.drive_ranges()
     bounded = bool((np.abs(drive_range) < NO_BOUND).any())
     if not rows.direct and not bounded:
@@ -185,6 +187,16 @@ class _Rows:
                 )
             driven[axis] |= servo[a]
 
+    def require_one_range_per_drive(self) -> None:
+        """Refuse force ranges of actuators that share a drive of the model, which has one range for their sum."""
+        shared = Counter(self.axis[a] for a in self._of_model)
+        for a in self._of_model:
+            if self.bounded("force")[a] and shared[self.axis[a]] > 1:
+                drive = self._axis_name(self.axis[a])
+                self._refuse_any(
+                    [a], f"has a forcerange, and shares {drive} with another actuator: a drive has one range"
+                )
+
     def has_motor_beside_drive(self) -> bool:
         """Whether a joint's limit binds a motor together with one of the model's drives."""
         return bool(self._driven()[[self.axis[a] for a in self.direct]].any())
@@ -203,8 +215,7 @@ class _Rows:
         for a in np.intersect1d(self._of_model, np.flatnonzero(self.bounded("force"))).astype(int):
             if 0 <= self.axis[a] < len(ranges):
                 lower, upper = self["forcerange"][a]
-                for dof in self._dofs_of(self.axis[a]):
-                    ranges[dof] = max(ranges[dof, 0], lower), min(ranges[dof, 1], upper)
+                ranges[self._dofs_of(self.axis[a])] = lower, upper
         return ranges
 
     def damping_ratios(self) -> list[tuple[int, list[int], bool]]:

@@ -72,6 +72,11 @@ def contact_rows(contacts) -> ContactRows:
     return _fill(ContactRows, contacts, "rigid_contact_")
 
 
+def contact_arrays(contacts) -> list:
+    """What :func:`contact_rows` bundles, None for what is not there."""
+    return [getattr(contacts, "rigid_contact_" + name) for name in ContactRows.vars]
+
+
 def efforts(model, body_f, control, options) -> Efforts:
     """Forces the caller applies in this step, and which joint forces count at its start."""
     bundle = Efforts()

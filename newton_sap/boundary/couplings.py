@@ -42,6 +42,8 @@ from .topology import (
 
 CONNECT, WELD, JOINT, TENDONS = 0, 1, 2, 3
 """Types of MuJoCo's equality constraints, as importers write them."""
+OF_JOINT, OF_MIMIC = 1, 2
+"""What importers make of them, where they make something."""
 
 
 @dataclass
@@ -52,6 +54,7 @@ class Coupling:
     group: int
     joint: int = -1
     switch_row: int = -1
+    origin: int = -1
     source: int = EQUALITY_ROW
     source_row: int = -1
     body_a: int = -1
@@ -88,10 +91,14 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
         entries += [Coupling(TENDON, g, source_row=t, axis=first) for t, g in groups.items() for first in halves]
         entries += _tendon_equalities(model, rows, groups)
     entries = sorted((e for e in entries if e is not None), key=lambda e: e.group)
+    _note_origins(model, entries)
     table = _table(topology, entries, [_touched_trees(topology, e, trees) for e in entries], device)
     if rows is not None:
         table.tendons = tendons
     attach_model(table, model)
+    if len(table.equality_enabled):
+        table.equality_was_enabled = wp.clone(table.equality_enabled)
+        table.equality_was_polycoef = wp.clone(table.equality_polycoef)
     return table, _pool(entries, stride, device)
 
 
@@ -361,6 +368,20 @@ def _equalities(model, topology) -> list[Coupling | None]:
             tie = _joint_equality if entry["type"] == JOINT else _body_equality
             out.append(tie(model, topology, body_q, row, entry))
     return out
+
+
+def _note_origins(model, entries: list[Coupling]) -> None:
+    """Tell joints and mimics that an importer made of equalities of which."""
+    table = equality_table(model)
+    if table is None:
+        return
+    kinds, targets = table.equality_constraint_target_kind.numpy(), table.equality_constraint_target.numpy()
+    made = {(int(kind), int(target)): row for row, (kind, target) in enumerate(zip(kinds, targets, strict=True))}
+    for entry in entries:
+        if entry.joint >= 0:
+            entry.origin = made.get((OF_JOINT, entry.joint), -1)
+        elif entry.kind == COORDINATES and entry.source == MIMIC_ROW:
+            entry.origin = made.get((OF_MIMIC, entry.source_row), -1)
 
 
 def _tendon_equalities(model, rows, groups: dict[int, int]) -> list[Coupling]:

@@ -5,7 +5,7 @@ import warp as wp
 
 from ..constraints.axis_laws import JointInput, drive_acts
 from ..constraints.coupler_pool import ROWS, joint_anchors, relative_velocity
-from ..constraints.coupling_table import LOOP_LAWS
+from ..constraints.coupling_table import LOOP_LAWS, is_enabled
 from ..constraints.drives import explicit_effort, read_drive
 from ..constraints.loop_axes import loop_axis, loop_drive
 from ..multibody.joints import BALL, flies, is_free
@@ -164,7 +164,7 @@ def observe_loop_drive_efforts(
     if table.kind[c] != LOOP_LAWS:
         return
     joint = table.joint[c]
-    if not table.joint_enabled[joint]:
+    if not is_enabled(table, c):
         return
     a, b = joint_anchors(tree, joints, table, m, c)
     at = loop_axis(joints, table, c, a, b, step.joint_q)

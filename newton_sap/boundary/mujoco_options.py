@@ -29,6 +29,10 @@ def warn_of_options(model) -> None:
     ignored += [f"{name} = False: {instead}" for name, instead in _SWITCHES.items() if _is_off(model, name)]
     if pairs := len(_values(model, "pair_geom1")):
         ignored.append(f"{pairs} contact pairs: shapes touch as their collision filters say, with their own materials")
+    if joints := sum(map(bool, _values(model, "jnt_actgravcomp"))):
+        ignored.append(
+            f"actuatorgravcomp of {joints} joints: what compensates gravity is no force of their actuators and beyond their limits"
+        )
     if ignored:
         warnings.warn("SolverSAP does not read these of model.mujoco: " + "; ".join(ignored), stacklevel=3)
 

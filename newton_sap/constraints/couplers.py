@@ -44,12 +44,24 @@ def common_point(a: Anchor, b: Anchor):
 
 
 @wp.func
+def is_edited(table: CouplingTable, row: int):
+    """Whether an equality's polynomial is another one than at construction."""
+    for k in range(table.equality_polycoef.shape[1]):
+        if table.equality_polycoef[row, k] != table.equality_was_polycoef[row, k]:
+            return True
+    return False
+
+
+@wp.func
 def coefficient(table: CouplingTable, c: int, k: int):
-    """Coefficient of degree ``k``, read live from the model."""
+    """Coefficient of degree ``k``, read live from the model: from the equality that a mimic was made of once that is edited."""
     value = wp.float32(0.0)
     row = table.source_row[c]
+    origin = table.origin[c]
     if table.source[c] == EQUALITY_ROW:
         value = table.equality_polycoef[row, k]
+    elif origin >= 0 and is_edited(table, origin):
+        value = table.equality_polycoef[origin, k]
     elif k <= 1:
         if table.source[c] == MIMIC_JOINT:
             value = table.joint_mimic_coeffs[row][k]

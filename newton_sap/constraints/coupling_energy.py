@@ -4,7 +4,7 @@ import warp as wp
 
 from ..workspace import CouplingTable, Joints, Motion, Tree
 from .coupler_pool import joint_anchors, relative_velocity
-from .coupling_table import LOOP_FORCES, TENDON
+from .coupling_table import LOOP_FORCES, TENDON, is_enabled
 from .loop_axes import error_of, loop_axis
 from .tendon_paths import path_motion
 from .tendons import length_at_zero, spring_stretch, sum_of_terms
@@ -52,7 +52,7 @@ def stored_by_axis(tree: Tree, joints: Joints, table: CouplingTable, m: Motion, 
     k = table.axis_start[c] + i
     a, b = joint_anchors(tree, joints, table, m, c)
     at = loop_axis(joints, table, c, a, b, joint_q)
-    if at.valid == 1 and table.joint_enabled[joint]:
+    if at.valid == 1 and is_enabled(table, c):
         turned = wp.quat_inverse(a.rotation) * b.rotation
         out.stretch = error_of(joints, joint, i, at.q, turned, joints.rest_q)
         out.rate = wp.dot(at.F, relative_velocity(m, a, b))

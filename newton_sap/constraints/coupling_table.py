@@ -42,8 +42,11 @@ def tendon_acts(tendons: Tendons, t: int):
 
 @wp.func
 def is_enabled(table: CouplingTable, c: int):
-    """Whether a coupling acts; read live from the model."""
+    """Whether a coupling acts; read live from the model. A switch of the equality it was made of counts once it is turned."""
     switch = table.switch_row[c]
+    origin = table.origin[c]
+    if origin >= 0 and table.equality_enabled[origin] != table.equality_was_enabled[origin]:
+        return table.equality_enabled[origin]
     if table.kind[c] == TENDON:
         return tendon_acts(table.tendons, table.source_row[c])
     if table.joint[c] >= 0:
