@@ -203,7 +203,9 @@ def _term_dofs(model, table) -> list[list[int]]:
             dofs = [dof for dof in dofs if dof != ELSEWHERE]
         for dof, joint in zip(dofs, own, strict=False):
             if first_dof[joint + 1] - first_dof[joint] != 1 or coordinates[dof] < 0:
-                _refuse(model, t, f"sums {joint_name(whole, int(joint))}, which is no hinge or slide by itself", _REMEDY)
+                _refuse(
+                    model, t, f"sums {joint_name(whole, int(joint))}, which is no hinge or slide by itself", _REMEDY
+                )
         out.append(dofs)
     return out
 
