@@ -189,9 +189,9 @@ class _Rows:
 
     def require_one_range_per_drive(self) -> None:
         """Refuse force ranges of actuators that share a drive of the model, which has one range for their sum."""
-        shared = Counter(self.axis[a] for a in self._of_model)
+        shared, bounded = Counter(self.axis[a] for a in self._of_model), self.bounded("force")
         for a in self._of_model:
-            if self.bounded("force")[a] and shared[self.axis[a]] > 1:
+            if bounded[a] and shared[self.axis[a]] > 1:
                 drive = self._axis_name(self.axis[a])
                 self._refuse_any(
                     [a], f"has a forcerange, and shares {drive} with another actuator: a drive has one range"

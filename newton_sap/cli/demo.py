@@ -37,7 +37,7 @@ def demo_command(output: Path, num_frames: int) -> int:
             reference=False,
             progress=lambda label: status.update(f"{label} ..."),
         )
-    console.print(f"Dropped by 0.1 m, {result.scene.weight():.1f} N. {summary(result)}", markup=False)
+    console.print(f"{summary(result)} Dropped by 0.1 m; weight {result.scene.weight():.1f} N.", markup=False)
     print_table(console, *_cells(result))
     console.print(f"picture: {draw(result, picture)}", markup=False, soft_wrap=True)
     return _verdict(console, result["sap"])
