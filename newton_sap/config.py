@@ -126,7 +126,7 @@ class SAPOptions:
     """Absolute tolerance [sqrt(J)], >= 0, of the scaled momentum residual. Default: Drake."""
 
     optimality_rel: float = 1.0e-6
-    """Relative tolerance [-], >= 0, of the scaled momentum residual. Default: Drake."""
+    """Relative tolerance [-], >= 0, of the scaled momentum residual, against what the step changes (F 3.2). Default: Drake's."""
 
     cost_abs: float = 1.0e-30
     """Absolute decrease [J], >= 0, of the cost below which the iteration stops. Default: Drake."""
