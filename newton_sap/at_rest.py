@@ -26,12 +26,7 @@ def place_at_rest(solver, joint_q=None) -> None:
 @contextmanager
 def keep_motion(solver) -> Iterator[None]:
     """Restore in the end what the last step left, which ``inspect`` and ``update_contacts`` read."""
-    arrays = [
-        getattr(motion, name)
-        for motion in (solver.motion, solver.motion_after)
-        for name, variable in Motion.vars.items()
-        if hasattr(variable.type, "dtype")
-    ]
+    arrays = [getattr(motion, name) for motion in (solver.motion, solver.motion_after) for name in Motion.vars]
     kept = [wp.clone(array) for array in arrays]
     try:
         yield

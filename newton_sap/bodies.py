@@ -16,9 +16,8 @@ def rotate(q: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def gravity(model: newton.Model) -> np.ndarray:
     """Return the gravity [m/s^2] of each body's world, (bodies, 3)."""
-    return (
-        model.gravity.numpy().reshape(-1, 3).astype(float)[model.body_world.numpy()]
-    )  # -1, of no world, is the last row
+    of_worlds = model.gravity.numpy().reshape(-1, 3).astype(float)
+    return of_worlds[model.body_world.numpy()]  # -1, of no world, is the last row
 
 
 def weight(model: newton.Model) -> float:

@@ -417,10 +417,17 @@ def assemble_problem(
 
 
 @wp.func
+def write_excess(m: Motion, problem: Problem, u: int, base: int):
+    """excess = A (v - v_star) of one unknown; returns A v."""
+    p = mass_times(m.A, problem, problem.v, u, base)
+    problem.excess[u] = p - mass_times(m.A, problem, problem.v_star, u, base)
+    return p
+
+
+@wp.func
 def measure_free_motion(m: Motion, problem: Problem, u: int, base: int):
     """What free motion changes of one unknown's momentum, and what that counts in the stopping rule (F 3.2)."""
-    p0 = mass_times(m.A, problem, problem.v, u, base)
-    problem.excess[u] = p0 - mass_times(m.A, problem, problem.v_star, u, base)
+    p0 = write_excess(m, problem, u, base)
     change = problem.scale[u] * problem.excess[u]
     floor = RESOLUTION * problem.scale[u] * p0
     problem.change[u] = change * change + floor * floor
@@ -436,5 +443,4 @@ def restart_from(tree: Tree, m: Motion, problem: Problem, v: wp.array[wp.float64
         problem.v[base + i] = v[problem.dof[base + i]]
     sync()
     for u in range(base + lane, base + problem.count[g], wp.block_dim()):
-        p = mass_times(m.A, problem, problem.v, u, base)
-        problem.excess[u] = p - mass_times(m.A, problem, problem.v_star, u, base)
+        write_excess(m, problem, u, base)

@@ -52,7 +52,6 @@ def compare_command(
     import warp as wp
     from rich.console import Console
 
-    from ..compare import compare
     from ..compare.report import FILES
     from .usage import require_device, require_writable
 
@@ -66,20 +65,21 @@ def compare_command(
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=160)
-    with console.status("") as status:
-        result = compare(
-            scene,
-            solvers,
-            frames=num_frames,
-            reference=reference,
-            options=keywords,
-            device=device,
-            progress=lambda label: status.update(f"{label} ..."),
-        )
+    result = compare_aloud(
+        console, scene, solvers, frames=num_frames, reference=reference, options=keywords, device=device
+    )
     _show(console, result)
     for path in result.write(output) if output is not None else []:
         console.print(f"written: {path}", markup=False, soft_wrap=True)
     return 0 if result.complete else 1
+
+
+def compare_aloud(console, scene, solvers, **how):
+    """Compare solvers as :func:`newton_sap.compare.compare` does, and say meanwhile which one is at work."""
+    from ..compare import compare
+
+    with console.status("") as status:
+        return compare(scene, solvers, progress=lambda label: status.update(f"{label} ..."), **how)
 
 
 def solver_keywords(entries: list[str]) -> dict[str, dict[str, Any]]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from rich.console import Console
 
 from .. import scenes
-from ..compare import Comparison, Outcome, compare
+from ..compare import Comparison, Outcome
 from ..compare.report import cells, number, summary
-from .compare import print_table
+from .compare import compare_aloud, print_table
 from .usage import require_writable
 
 _SOLVERS = ("sap", "mujoco", "featherstone", "featherstone/16")
@@ -29,14 +29,7 @@ def demo_command(output: Path, num_frames: int) -> int:
     require_writable("--output", picture)
     wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)  # setup time is a row of the table
     console = Console(highlight=False)
-    with console.status("") as status:
-        result = compare(
-            _dropped,
-            _SOLVERS,
-            frames=num_frames,
-            reference=False,
-            progress=lambda label: status.update(f"{label} ..."),
-        )
+    result = compare_aloud(console, _dropped, _SOLVERS, frames=num_frames, reference=False)
     console.print(f"{summary(result)} Dropped by 0.1 m; weight {result.scene.weight():.1f} N.", markup=False)
     print_table(console, *_cells(result))
     console.print(f"picture: {draw(result, picture)}", markup=False, soft_wrap=True)

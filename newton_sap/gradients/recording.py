@@ -9,7 +9,6 @@ import warp as wp
 
 from ..boundary import bundles
 from ..boundary.actuators import actuate
-from ..boundary.bundles import minimizer_settings
 from ..boundary.contact_rows import ContactRows
 from ..boundary.loop_coordinates import publish_loop_joints
 from ..boundary.output import publish_bodies
@@ -54,7 +53,7 @@ class Recorder:
         self._start = wp.array(np.cumsum(dofs**2) - dofs**2, dtype=wp.int64, device=self.device)
         self._update = UPDATES[options.position_update]
         law = contact_law(options.contact_model)
-        self._friction_follows = int(minimizer_settings(options).renewals > 0)
+        self._friction_follows = int(bundles.minimizer_settings(options).renewals > 0)
         self._sensitivity = sensitivity_kernel(law)
         self._contact_power = contact_power(law)
         self._follows = bool(solver.tree.tree_follows.numpy().any())
