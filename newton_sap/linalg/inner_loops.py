@@ -105,6 +105,9 @@ _G_TIMES_COLUMN = """
 
 _ADD_BLOCK = (
     """
+#if !defined(__CUDA_ARCH__)
+#pragma clang fp contract(fast)
+#endif
     const double* j = (const double*)(J.data + first);
     const int* u = unknown.data + first;
     {real}* h = H.data + start;
@@ -113,8 +116,13 @@ _ADD_BLOCK = (
     + _G_TIMES_COLUMN
     + """
         {real}* row = h + (long long)u[b] * n;
-        for (int a = b; a < count; ++a)
-            row[u[a]] += ({real})(g0 * j[3 * a] + g1 * j[3 * a + 1] + g2 * j[3 * a + 2]);
+        for (int a = b; a < count; ++a) {{
+            {real} entry = row[u[a]];  // three fused products onto it: a sum of its own is put together from vectors
+            entry += ({real})(g0 * j[3 * a]);
+            entry += ({real})(g1 * j[3 * a + 1]);
+            entry += ({real})(g2 * j[3 * a + 2]);
+            row[u[a]] = entry;
+        }}
     }}
 """
 )
