@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakSet
 
 import newton
@@ -120,68 +120,72 @@ def make_stand_in(original: type, target: type, options: dict[str, Any], log: Sw
     return StandIn(original.__name__, (), body)
 
 
+class _Adapted:
+    """What examples expect of their own solver, in front of another one: native contacts and their queries.
+
+    :func:`adapt` makes a class of it and the other solver, and says which class the example was written for.
+    """
+
+    original_name: ClassVar[str]
+
+    def __init__(self, model, options, *, contactless, filled, notes):
+        self._own_pipeline = None if contactless else _pipeline(model)
+        self._own_contacts = None if self._own_pipeline is None else self._own_pipeline.contacts()
+        self._contactless = contactless
+        self._filled = filled
+        self._notes = notes
+        super().__init__(model, **_required_options(type(self).__name__, self._own_pipeline is None), **options)
+
+    def step(self, state_in, state_out, control, contacts, dt, *, observables=None):
+        # A buffer that no pipeline has written to was meant for the native contacts of the example's solver.
+        if self._own_pipeline is not None and (contacts is None or contacts not in self._filled):
+            contacts = self._own_contacts if contacts is None else contacts
+            self._collide(state_in, contacts)
+        elif self._contactless:
+            contacts = None
+        keywords = {} if observables is None else {"observables": observables}
+        return super().step(state_in, state_out, control, contacts, dt, **keywords)
+
+    def reset(self, state, world_mask=None, flags=None, *, config=None, **others):
+        """Reset; a configuration of SolverKamino is applied to the state first, and the rest is noted."""
+        left = list(others)
+        if config is not None:
+            left += reset_state(self.model, state, config, world_mask, flags)
+        note = f"reset without {', '.join(left)}, which {type(self).__name__} does not know"
+        if left and note not in self._notes:
+            self._notes.append(note)
+        super().reset(state, world_mask, flags)
+
+    def get_max_contact_count(self):
+        """Return the capacity [contacts] that a buffer for this model needs."""
+        return 0 if self._own_pipeline is None else self._own_pipeline.rigid_contact_max
+
+    def update_contacts(self, contacts, state=None):
+        """Bring ``contacts`` up to date for drawing, as far as the solver offers it."""
+        try:
+            super().update_contacts(contacts, state)
+        except NotImplementedError:
+            if state is not None and self._own_pipeline is not None and contacts not in self._filled:
+                self._collide(state, contacts)
+
+    def _collide(self, state, contacts):
+        known = contacts in self._filled
+        self._own_pipeline.collide(state, contacts)
+        if not known:
+            self._filled.discard(contacts)  # still ours to fill at the next step
+
+    def __getattr__(self, name):
+        if name in _TUNING_CALLS:
+            return lambda *args, **kwargs: None
+        raise AttributeError(
+            f"{type(self).__name__} has no {name!r}; if the example reads it, it depends on the internals of "
+            f"{self.original_name}: run it with its own solver (--solver original)"
+        )
+
+
 def adapt(target: type, original: type) -> type:
-    """Return a subclass of ``target`` with what examples expect of ``original``: native contacts and their queries."""
-
-    class Adapted(target):
-        def __init__(self, model, options, *, contactless, filled, notes):
-            self._own_pipeline = None if contactless else _pipeline(model)
-            self._own_contacts = None if self._own_pipeline is None else self._own_pipeline.contacts()
-            self._contactless = contactless
-            self._filled = filled
-            self._notes = notes
-            super().__init__(model, **_required_options(target, self._own_pipeline is None), **options)
-
-        def step(self, state_in, state_out, control, contacts, dt, *, observables=None):
-            # A buffer that no pipeline has written to was meant for the native contacts of the example's solver.
-            if self._own_pipeline is not None and (contacts is None or contacts not in self._filled):
-                contacts = self._own_contacts if contacts is None else contacts
-                self._collide(state_in, contacts)
-            elif self._contactless:
-                contacts = None
-            keywords = {} if observables is None else {"observables": observables}
-            return super().step(state_in, state_out, control, contacts, dt, **keywords)
-
-        def reset(self, state, world_mask=None, flags=None, *, config=None, **others):
-            """Reset; a configuration of SolverKamino is applied to the state first, and the rest is noted."""
-            left = list(others)
-            if config is not None:
-                left += reset_state(self.model, state, config, world_mask, flags)
-            note = f"reset without {', '.join(left)}, which {target.__name__} does not know"
-            if left and note not in self._notes:
-                self._notes.append(note)
-            super().reset(state, world_mask, flags)
-
-        def get_max_contact_count(self):
-            """Return the capacity [contacts] that a buffer for this model needs."""
-            return 0 if self._own_pipeline is None else self._own_pipeline.rigid_contact_max
-
-        def update_contacts(self, contacts, state=None):
-            """Bring ``contacts`` up to date for drawing, as far as the solver offers it."""
-            try:
-                super().update_contacts(contacts, state)
-            except NotImplementedError:
-                if state is not None and self._own_pipeline is not None and contacts not in self._filled:
-                    self._collide(state, contacts)
-
-        def _collide(self, state, contacts):
-            known = contacts in self._filled
-            self._own_pipeline.collide(state, contacts)
-            if not known:
-                self._filled.discard(contacts)  # still ours to fill at the next step
-
-        def __getattr__(self, name):
-            if name in _TUNING_CALLS:
-                return lambda *args, **kwargs: None
-            raise AttributeError(
-                f"{target.__name__} has no {name!r}; if the example reads it, it depends on the internals of "
-                f"{original.__name__}: run it with its own solver (--solver original)"
-            )
-
-    Adapted.__name__ = target.__name__
-    Adapted.__qualname__ = target.__qualname__
-    Adapted.__doc__ = target.__doc__
-    return Adapted
+    """Return a ``target`` for examples that were written for ``original``; it bears the name of ``target``."""
+    return type(target.__name__, (_Adapted, target), {"original_name": original.__name__, "__doc__": target.__doc__})
 
 
 def _is_cable_part(model: Any) -> bool:
@@ -201,8 +205,8 @@ def _pipeline(model: Any) -> newton.CollisionPipeline | None:
     return newton.CollisionPipeline(model, publish_capacity=False)
 
 
-def _required_options(target: type, no_contacts: bool) -> dict[str, Any]:
+def _required_options(solver: str, no_contacts: bool) -> dict[str, Any]:
     """Return the keywords without which a solver would not take the contacts it is given."""
-    if target.__name__ != "SolverMuJoCo":
+    if solver != "SolverMuJoCo":
         return {}
     return {"disable_contacts": True} if no_contacts else {"use_mujoco_contacts": False}

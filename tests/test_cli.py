@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from newton_sap import cli, scenes, swap
 from newton_sap.cli.app import app
-from newton_sap.cli.drive import run_example
+from newton_sap.cli.example import run_example
 from newton_sap.cli.patience import patience
 
 FEATHERSTONE = newton.solvers.SolverFeatherstone
@@ -452,7 +452,7 @@ def test_demo_draws_a_picture(tmp_path):
 def test_picture_keeps_the_last_frame(tmp_path):
     """A picture is what the viewer shows when it closes, pixel by pixel."""
     image = pytest.importorskip("matplotlib.image")
-    from newton_sap.cli.drive import keep_last_frame
+    from newton_sap.cli.example import keep_last_frame
 
     pixels = np.random.default_rng(3).integers(0, 256, (4, 6, 3), dtype=np.uint8)
     closed = []
@@ -477,7 +477,7 @@ def test_drawing_without_a_display_says_what_to_do(drawing, monkeypatch, tmp_pat
 
 def test_gallery_pictures_have_their_commands():
     """Every picture of the gallery is there, with a command whose example and arguments exist."""
-    from newton_sap.cli.drive import example_module
+    from newton_sap.cli.example import example_module
 
     root = Path(__file__).resolve().parent.parent
     text = (root / "README.md").read_text(encoding="utf-8")

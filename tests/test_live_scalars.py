@@ -12,7 +12,7 @@ import warp as wp
 from newton.viewer import ViewerNull
 
 from newton_sap import SolverSAP, scenes
-from newton_sap.cli.drive import run_example
+from newton_sap.cli.example import run_example
 from newton_sap.cli.live import LiveScalars, noting_contacts
 
 NAMES = ["contact force total [N]", "log10 of residual over scale", "iterations"]

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from newton_sap.cli import run
 from newton_sap.cli.app import app
-from newton_sap.cli.drive import example_module
+from newton_sap.cli.example import example_module
 
 ROOT = Path(__file__).parents[1]
 

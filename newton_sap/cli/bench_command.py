@@ -65,9 +65,7 @@ def bench_command(
     for flag, file in (("--json", json_file), ("--markdown", markdown_file)):
         if file is not None:
             require_writable(flag, file)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDTH)
+    console = _console()
     with patience() as arrived:
 
         def show(rows, ratios, profiles):
@@ -85,6 +83,12 @@ def bench_command(
     if outcome.failed:
         console.print("some rows FAILED; their times do not count", style="bold red")
     return int(outcome.failed)
+
+
+def _console() -> Console:
+    """Return where tables are printed, wide where nobody can widen it."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
 
 
 def _region(seconds: float, steps: int | None) -> Region:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from .drive import RunResult, example_module, run_example, solver_class
+from .example import RunResult, example_module, run_example, solver_class
 from .patience import patience
 from .usage import UsageError, require_device, require_writable, solver_options
 
