@@ -43,7 +43,7 @@ class SAPOptions:
     nor kicks a body under ``"lagged"``; measured in ``docs/contact_laws.md``. Drake's default too."""
 
     friction_bound: str = "solved"
-    """Which normal impulse bounds friction under ``"lagged"``. ``"solved"``: that of this step, read a few
+    """Which normal impulse bounds friction under ``"lagged"``, and spin friction. ``"solved"``: that of this step, read a few
     times from the minimisation while it converges. ``"start"``: what depth and velocity at the start of the step give, as
     Drake; late where contacts come and go, noisy where they are stiff. Default: measured in ``docs/contact_laws.md``."""
 

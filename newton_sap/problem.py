@@ -14,7 +14,7 @@ from .constraints.restitution import apply_restitution
 from .linalg.cholesky import widen_skyline
 from .linalg.lanes import sync
 from .minimizer.objective import contact_velocity, mass_times
-from .multibody.free_motion import gravity_at
+from .multibody.free_motion import gravity_of
 from .multibody.joints import turns_freely
 from .multibody.spatial import angular, to_mat33d, velocity_at
 from .packed import pack_motion, pack_pools, pack_problem, pack_tree
@@ -329,6 +329,17 @@ def regularize_contact(
 
 
 @wp.func
+def world_of(tree: Tree, bodies: Bodies, pool: ContactPool, slot: int):
+    """The world that a contact is in: that of either body, unless it is global."""
+    world = int(-1)
+    if pool.link_a[slot] >= 0:
+        world = bodies.world[tree.link_body[pool.link_a[slot]]]
+    if pool.link_b[slot] >= 0:
+        world = wp.max(world, bodies.world[tree.link_body[pool.link_b[slot]]])
+    return world
+
+
+@wp.func
 def prepare_contact(
     tree: Tree,
     joints: Joints,
@@ -348,13 +359,11 @@ def prepare_contact(
     n0 = regularize_contact(pool, options, slot, w, vn0, dt)
     bound_friction(pool, slot, n0, options.stiction_tolerance)
     pool.slowness[slot] = wp.float64(0.0)
-    # What gravity gives a body in two steps is rest, not an impact.
-    link = wp.where(pool.link_b[slot] >= 0, pool.link_b[slot], pool.link_a[slot])
-    resting = wp.float64(2.0) * dt * wp.length(gravity_at(bodies, tree.link_body[link]))
     if not (pool.rebound[slot] <= wp.float64(0.0)):
         vn_star = wp.dot(pool.normal[slot], pool.bias[slot] + contact_velocity(pool, problem.v_star, slot, base))
         R_nr = near_rigid(options.rigid_beta, w)
-        apply_restitution(pool, slot, R_nr, vn0, vn0 - vn_star, options.lead, resting, dt)
+        gravity = wp.length(gravity_of(bodies, world_of(tree, bodies, pool, slot)))
+        apply_restitution(pool, slot, R_nr, vn0, vn0 - vn_star, options.lead, gravity, dt)
     if pool.link_a[slot] >= 0 and pool.link_b[slot] >= 0:  # one path alone has what comes later in its rows already
         widen_skyline(problem.last, pool.unknown, slot * pool.stride, pool.support[slot], base)
 
@@ -410,7 +419,8 @@ def assemble_problem(
     sync()
     for slot in range(start + lane, start + count, wp.block_dim()):
         if pools.contacts.spin_of[slot] >= 0:
-            pools.contacts.n0[slot] = pools.contacts.n0[pools.contacts.spin_of[slot]]
+            n0 = pools.contacts.n0[pools.contacts.spin_of[slot]]
+            pools.contacts.n0[slot] = wp.where(step.contacts.spins_wait == 1, wp.float64(0.0), n0)
             pools.contacts.slip_scale[slot] = step.contacts.stiction_tolerance
     for u in range(base + lane, base + problem.count[g], wp.block_dim()):
         measure_free_motion(m, problem, u, base)

@@ -334,12 +334,13 @@ class ReferenceSolver(Multibody):
             row = Contact(i, tuple(bodies), n, np.array(surface), J, bias, phi0, v_hat, R_n, R_t, mu, w)
             v_n0, v_n_star = n @ (J @ v0 + bias), n @ (J @ v_star + bias)
             self._make_hunt_crossley(row, k, materials.dissipation(*shapes), v_n0, dt)
-            # What gravity gives a body in two steps is rest, not an impact.
-            resting = 2.0 * dt * np.linalg.norm(m.gravity[0])
-            self._bounce(row, materials.restitution(*shapes), v_n0, v_n0 - v_n_star, resting, dt)
+            gained = v_n0 - v_n_star
+            # What gravity, or any known force, gives a body in two steps is rest, not an impact.
+            resting = 2.0 * max(dt * np.linalg.norm(m.gravity[0]), gained)
+            self._bounce(row, materials.restitution(*shapes), v_n0, gained, resting, dt)
             rows.append(row)
             spin_mu = materials.spin_friction(*shapes)
-            if options.spin_friction and phi0 <= 0.0 and max(spin_mu) > 0.0:
+            if options.spin_friction and max(spin_mu) > 0.0:
                 spin = self._spin(m, kin, v0, row, spin_mu)
                 rows += [spin] if spin.J.any() else []
         return rows
@@ -367,7 +368,9 @@ class ReferenceSolver(Multibody):
             if b >= 0 and b not in m.child:
                 bias = bias + sign * kin.omega[b]
         J[:, ~m.unknown] = 0.0
-        return Spin(contact.index, contact.bodies, contact.n, J, bias, contact, mu, self.options.stiction_tolerance)
+        waits = self.options.friction_bound == "solved" and contact.model != "lagged"
+        n0, scale = 0.0 if waits else contact.n0, self.options.stiction_tolerance
+        return Spin(contact.index, contact.bodies, contact.n, J, bias, contact, mu, scale, n0)
 
     def _make_hunt_crossley(self, row, k, d, v_n0, dt):
         """Give a contact what the lagged and similar models need."""
@@ -385,7 +388,8 @@ class ReferenceSolver(Multibody):
         """Let a contact with restitution ``e`` leave at ``e`` times its approach, rigidly, once it meets in this step."""
         if e <= 0.0:
             return
-        bounces = v_n0 < -resting and row.phi0 + dt * v_n0 <= 0.0
+        depth = -row.phi0 / (2.0 * dt)  # deeper than two steps of its approach it is pressed, and did not just arrive
+        bounces = v_n0 < -resting and row.phi0 + dt * v_n0 <= 0.0 and depth <= -v_n0
         if bounces:
             row.R_n = near_rigid(self.options.near_rigid_joint, row.w)
             if row.phi0 > 0.0:  # a gap is closed before the surfaces part
@@ -393,7 +397,7 @@ class ReferenceSolver(Multibody):
                 impact = math.sqrt(max((ahead - v_n0) ** 2 + 2.0 * gained * row.phi0 / dt, 0.0))
                 row.rebound = e * impact + ahead
             row.aim_at(-row.phi0 / dt if row.phi0 > 0.0 else -e * v_n0)
-        elif v_n0 > resting:  # still inside: compliance must not add to the speed it leaves with
+        elif v_n0 > resting and depth * e <= v_n0:  # still inside: compliance must not add to the speed it leaves with
             row.aim_at(min(row.v_hat, v_n0))
 
     def _dissipation(self, tau, gap):

@@ -293,11 +293,17 @@ class Spin:
     """Torsional and rolling coefficient [m]."""
     scale: float
     """Spin below which the moments are regularised [rad/s]."""
+    n0: float
+    """What is taken for that impulse [N s]."""
 
     @property
     def bounds(self):
         """Largest angular impulse about the normal and across it [N m s]."""
-        return self.mu[0] * self.contact.n0, self.mu[1] * self.contact.n0
+        return self.mu[0] * self.n0, self.mu[1] * self.n0
+
+    def bound_friction(self, n0, _stiction_tolerance):
+        """Bound the moments by ``mu n0``."""
+        self.n0 = n0
 
     def law(self, w):
         """Cost, impulse and Hessian at the relative spin ``w``."""
@@ -393,11 +399,16 @@ class ConvexProblem:
         """Hessian of the objective at ``v``, shape (n, n)."""
         return self.A + sum((J.T @ law(J @ v + b)[2] @ J for law, J, b in self.terms), np.zeros_like(self.A))
 
-    def stale_bounds(self, v, error):
-        """List the contacts whose friction bound is off by more than ``error``, with their normal impulse at ``v``."""
-        contacts = [c for c in self.contacts if isinstance(c, Contact)]
-        found = [(c, c.normal.impulse(c.n @ (c.J[:, self.dofs] @ v + c.bias))) for c in contacts]
-        return [(c, n0) for c, n0 in found if abs(n0 - c.n0) > error * max(n0, c.n0)]
+    def stale_bounds(self, v, before, error):
+        """List the terms whose friction bound is off by more than ``error``, with the normal impulse that bounds them.
+
+        Of the lagged law it is the one at ``v``, of spins under other laws the one at the iterate ``before``.
+        """
+        bounded = [c for c in self.contacts if isinstance(c, Spin) or (isinstance(c, Contact) and c.model == "lagged")]
+        contacts = [c.contact if isinstance(c, Spin) else c for c in bounded]
+        velocities = [c.J[:, self.dofs] @ (v if c.model == "lagged" else before) + c.bias for c in contacts]
+        found = [(b, c.n @ c.law(vc)[1]) for b, c, vc in zip(bounded, contacts, velocities, strict=True)]
+        return [(b, n0) for b, n0 in found if abs(n0 - b.n0) > error * max(n0, b.n0)]
 
     def part_surfaces(self, v):
         """Aim contacts that meet at ``v`` at their rebound; return whether there are any."""
@@ -480,14 +491,15 @@ def minimize(problem, v, options):
     costs: list[float] = []
     alpha = 1.0
     stalled = False  # the last step no longer reduced the cost: whatever the residual, this is round-off
-    allowed = RENEWALS if options.contact_model == "lagged" and options.friction_bound == "solved" else 0
+    bounded = options.contact_model == "lagged" or options.spin_friction
+    allowed = RENEWALS if bounded and options.friction_bound == "solved" else 0
     renewals, renew, asked, iteration = 0, False, False, 0
-    looked = False
+    looked, before = False, v
     slips = SlipDirections()
     while True:
         if renew:
-            for contact, n0 in problem.stale_bounds(v, BOUND_ERROR[0]):
-                contact.bound_friction(n0, options.stiction_tolerance)
+            for term, n0 in problem.stale_bounds(v, before, BOUND_ERROR[0]):
+                term.bound_friction(n0, options.stiction_tolerance)
             renewals, alpha = renewals + 1, 0.0  # the costs before and after do not compare
         costs.append(problem.cost(v))
         gradient, impulse, hessian = problem.gradient(v), problem.constraint_impulse(v), slips.hessian(problem, v)
@@ -503,7 +515,7 @@ def minimize(problem, v, options):
         renew = renewals < allowed and residual <= high and (renewals == 0 or residual > low)
         if converged:
             ask = allowed > 0 and not asked and iteration <= EASY
-            renew, asked = ask and bool(problem.stale_bounds(v, BOUND_ERROR[1])), True
+            renew, asked = ask and bool(problem.stale_bounds(v, v, BOUND_ERROR[1])), True
         dv = newton_direction(hessian, gradient, options.precision)
         ended = converged or iteration == options.max_iterations or not gradient @ dv < 0.0
         close = residual <= CLOSE * scale and iteration >= EASY and not looked
@@ -512,13 +524,14 @@ def minimize(problem, v, options):
             if problem.wake(v):
                 costs, stalled, renewals, renew, asked, looked, alpha = [], False, 0, False, False, False, 0.0
                 continue
+        before = v
         if renew and converged:
             continue  # once more from here, with bounds of its own
         if ended:
             return Solution(v, iteration, costs, residual, scale, converged)
         tolerance = options.line_search_tolerance ** (0.25 if iteration < EASY else 1.0)
         alpha = line_search(problem.along(v, dv), gradient @ dv, options, tolerance)
-        v, iteration = v + alpha * dv, iteration + 1
+        before, v, iteration = v, v + alpha * dv, iteration + 1
 
 
 def newton_direction(H, gradient, precision="float64"):

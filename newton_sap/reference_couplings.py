@@ -154,7 +154,7 @@ def held_translation(pair):
         if pair.moves(pair.a):
             point = 0.5 * (pair.X_a[0] + pair.X_b[0]) if pair.moves(pair.b) else pair.X_a[0]
     elif len(axes) == 1:
-        first = perpendicular(pair.R_a @ axes[0])
+        first = pair.R_a @ perpendicular(axes[0])
         across = [first, np.cross(pair.R_a @ axes[0], first)]
     else:
         across = [unit(np.cross(pair.R_a @ axes[0], pair.R_a @ axes[1]))] if len(axes) == 2 else []
@@ -169,10 +169,10 @@ def held_rotation(pair):
     axes = _angular(pair)
     if len(axes) == 0:
         error = pair.R_a @ quat_log(pair.turned)
-        across = [(e, e @ error) for e in np.eye(3)]
+        across = [(e, e @ error) for e in pair.R_a.T]
     elif len(axes) == 1:
         u, v = pair.R_a @ axes[0], pair.R_b @ axes[0]
-        first = perpendicular(u)
+        first = pair.R_a @ perpendicular(axes[0])
         across = [(e, e @ np.cross(u, v)) for e in (first, np.cross(u, first))]
     elif len(axes) == 2:
         u, v = pair.R_a @ axes[0], pair.R_b @ axes[1]

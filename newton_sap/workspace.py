@@ -43,6 +43,7 @@ class Tree:
     tree_block_start: wp.array[wp.int32]  # (T + 1,) first entry of the tree's dense block in A
     tree_factor_start: wp.array[wp.int32]  # (T,) the same of its factor
     tree_group: wp.array[wp.int32]  # (T,)
+    tree_prescribed: wp.array[wp.int32]  # (T,) 1 where the root stays kinematic, whatever its flag says later
     tree_follows: wp.array[wp.int32]  # (T,) 1 where velocity products follow their own change
     group_tree_start: wp.array[wp.int32]  # (G + 1,)
     group_dof_start: wp.array[wp.int32]  # (G + 1,)

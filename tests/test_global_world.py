@@ -140,6 +140,33 @@ def test_a_body_that_must_stay_kinematic_says_so(place):
         solver.notify_model_changed(newton.ModelFlags.BODY_PROPERTIES)
 
 
+def test_a_body_that_must_stay_kinematic_does():
+    """Let go without a notice, a global plate that touches several worlds goes on as it went."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    below = wp.transform((0.0, 0.0, -0.05), IDENTITY)
+    plate = builder.add_link(xform=below, mass=1.0, inertia=INERTIA, lock_inertia=True, is_kinematic=True)
+    builder.add_shape_box(plate, hx=1.0, hy=1.0, hz=0.05)
+    builder.add_articulation([builder.add_joint_prismatic(-1, plate, parent_xform=below, axis=(0, 0, 1))])
+    for place in range(3):
+        builder.begin_world()
+        ball = builder.add_body(xform=wp.transform((0.3 * place, 0.0, 0.1), IDENTITY), mass=3.0, inertia=INERTIA)
+        builder.add_shape_sphere(ball, radius=0.1)
+        builder.end_world()
+    model = builder.finalize()
+    solver, state, pipeline = SolverSAP(model), model.state(), newton.CollisionPipeline(model)
+    contacts = pipeline.contacts()
+    model.body_flags.fill_(int(newton.BodyFlags.DYNAMIC))
+    speed = state.joint_qd.numpy()
+    speed[0] = 1.0
+    state.joint_qd.assign(speed)
+    for _ in range(20):
+        pipeline.collide(state, contacts)
+        solver.step(state, state, None, contacts, 0.005)
+    assert solver.report().healthy
+    speeds = state.body_qd.numpy()[:, 2]
+    assert speeds[0] == 1.0 and (speeds[1:] > 0.9).all()
+
+
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_table_fixed_to_the_world_ties_no_worlds(tied):
     """A body that nothing moves is as good as the world's: a NaN in one world stays there."""

@@ -474,3 +474,28 @@ def test_exact_gimbal_lock_stays_finite(integration):
     assert np.isfinite(rig.state.joint_qd.numpy()).all()
     assert np.isfinite(observables.joint_drive_f.numpy()).all()
     assert abs(observables.joint_drive_f.numpy()[-2]) > 1.0  # of the middle axis, a quarter turn away
+
+
+@pytest.mark.filterwarnings("ignore:Adding a .* joint between parent -1")
+@pytest.mark.parametrize("kind", ["fixed", "prismatic"])
+def test_a_loop_does_not_depend_on_the_worlds_axes(kind):
+    """Where it competes with a limit that the step finds violated, and the whole scene is turned."""
+    rates = []
+    for u in ((0, 0, 1), (1, 0, 0), (1, 1, 0), (1, 1, 1), (1, 2, 3)):
+        u = np.array(u, float) / np.linalg.norm(u)
+        turn = wp.quat_between_vectors(wp.vec3(0.0, 0.0, 1.0), wp.vec3(*u))
+        builder = weightless()
+        body = link(builder)
+        hinge = builder.add_joint_revolute(
+            -1, body, parent_xform=wp.transform((0, 0, 0), turn), axis=Z, limit_lower=-1.0, limit_upper=0.0, limit_ke=1e8
+        )  # fmt: skip
+        builder.add_articulation([hinge])
+        closed = wp.quat_inverse(turn * wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), 0.02)) * turn
+        at = dict(parent_xform=wp.transform((0, 0, 0), turn), child_xform=wp.transform((0, 0, 0), closed))
+        if kind == "fixed":
+            builder.add_joint_fixed(-1, body, **at)
+        else:
+            builder.add_joint_prismatic(-1, body, axis=X, **at)
+        rates.append(Rig(builder, 0.01, q=[0.02]).run().v[0])
+    assert abs(rates[0]) > 0.1
+    np.testing.assert_allclose(rates, rates[0], rtol=1e-3)

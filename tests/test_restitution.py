@@ -6,6 +6,7 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
+from newton.solvers import SolverMuJoCo
 from rig import G, Rig, link, material, weightless
 
 LAWS = ["sap", "lagged", "similar"]
@@ -132,3 +133,57 @@ def test_observables_and_inverse_dynamics_see_the_rebound():
     found = rig.solver.inverse_dynamics(start, rig.state, rig.control, rig.contacts, rig.dt)
     assert np.abs(found.unexplained_force).max() < 1e-3 * gained / rig.dt
     assert np.abs(found.contact_impulse[:, 2]).sum() == pytest.approx(gained, rel=1e-3)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("gravity", [True, False])
+@pytest.mark.parametrize("what", ["a drive", "a force"])
+def test_what_is_pressed_on_a_bouncy_floor_stays_there(what, gravity, law):
+    """Creep that nothing but restitution would meet is no impact: where gravity does not act, either, nothing sinks."""
+    builder = newton.ModelBuilder() if gravity else weightless()
+    SolverMuJoCo.register_custom_attributes(builder)
+    cfg = material(friction=0.0, damping=500.0, restitution=0.5)
+    builder.add_ground_plane(cfg=cfg)
+    weight = {"mujoco:gravcomp": 1.0}
+    body = link(builder, 1.0, 6e-3, custom_attributes=weight, xform=wp.transform((0, 0, R), wp.quat_identity()))
+    builder.add_shape_sphere(body, radius=R, cfg=cfg)
+    motor = dict(target_q=-1.0, target_ke=100.0, target_kd=5.0, effort_limit=100.0)
+    mode = newton.JointTargetMode.POSITION if what == "a drive" else newton.JointTargetMode.NONE
+    frame = wp.transform((0, 0, R), wp.quat_identity())
+    joint = builder.add_joint_prismatic(-1, body, parent_xform=frame, axis=(0, 0, 1), actuator_mode=mode, **motor)
+    builder.add_articulation([joint])
+    rig = Rig(builder, 0.005, contact_model=law)
+    if what == "a force":
+        rig.push([0.0, 0.0, -100.0, 0.0, 0.0, 0.0])
+    depths = [rig.run(200).q[0] for _ in range(4)]
+    assert rig.solver.report().healthy
+    np.testing.assert_allclose(depths, -1e-3, rtol=2e-3)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_box_rests_on_a_bouncy_plate_whichever_was_built_first(order, law):
+    """What an impact is does not depend on which of two bodies compensates its weight."""
+    builder = newton.ModelBuilder()
+    SolverMuJoCo.register_custom_attributes(builder)
+    cfg = material(damping=500.0, restitution=0.5)
+
+    def plate():
+        below = wp.transform((0, 0, -0.05), wp.quat_identity())
+        body = link(builder, 5.0, 0.1, custom_attributes={"mujoco:gravcomp": 1.0}, xform=below)
+        builder.add_shape_box(body, hx=0.5, hy=0.5, hz=0.05, cfg=cfg)
+        mode = newton.JointTargetMode.POSITION
+        drive = dict(axis=(0, 0, 1), target_ke=1e6, target_kd=1e4, actuator_mode=mode)
+        builder.add_articulation([builder.add_joint_prismatic(-1, body, parent_xform=below, **drive)])
+        return body
+
+    def box():
+        body = link(builder, 20.0, 0.13, xform=wp.transform((0, 0, 0.1), wp.quat_identity()))
+        builder.add_shape_box(body, hx=0.1, hy=0.1, hz=0.1, cfg=cfg)
+        builder.add_articulation([builder.add_joint_free(body)])
+        return body
+
+    bodies = dict((i, (plate, box)[i]()) for i in order)
+    rig = Rig(builder, 0.005, contact_model=law).run(400)
+    gap = rig.body_q[bodies[1], 2] - rig.body_q[bodies[0], 2] - 0.15
+    assert gap == pytest.approx(-20.0 * G / (4 * 1e5), rel=0.02)

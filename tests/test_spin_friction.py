@@ -164,3 +164,37 @@ def test_balls_that_touch_conserve_angular_momentum():
         solver.step(state, state, None, contacts, 1e-3)
     assert abs(state.joint_qd.numpy()[3] - twist) > 0.1
     np.testing.assert_allclose(momentum(), before, atol=1e-6)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("rigid", [True, False])
+@pytest.mark.parametrize("e", [0.0, 0.5])
+@pytest.mark.parametrize("axis", ["about the normal", "across it"])
+def test_a_landing_takes_what_its_impulse_bears(axis, e, rigid, law):
+    """An impact across a gap slows a spin by mu times the impulse over the inertia, whatever the depth told before it."""
+    dt, mass, moment, spin, mu = 5e-3, 1.0, 4e-3, 100.0, 2e-3
+    stiff = {} if rigid else dict(ke=1e5, kd=500.0)
+    config = newton.ModelBuilder.ShapeConfig(
+        mu=0.0, restitution=e, density=0.0, mu_torsional=mu, mu_rolling=mu, **stiff
+    )
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    at = wp.transform(wp.vec3(0.0, 0.0, RADIUS + 0.02), wp.quat_identity())
+    body = builder.add_body(xform=at, mass=mass, inertia=wp.diag(wp.vec3(moment)), lock_inertia=True)
+    builder.add_shape_sphere(body, radius=RADIUS, cfg=config)
+    builder.add_ground_plane(cfg=config)
+    model = builder.finalize()
+    solver, state, pipeline = SolverSAP(model, spin_friction=True, contact_model=law), model.state(), None
+    pipeline = newton.CollisionPipeline(model)
+    contacts = pipeline.contacts()
+    dof = 5 if axis == "about the normal" else 3
+    velocity = np.zeros(6, np.float32)
+    velocity[[2, dof]] = -1.0, spin
+    state.joint_qd.assign(velocity)
+    for _ in range(20):
+        pipeline.collide(state, contacts, dt=dt)
+        solver.step(state, state, None, contacts, dt)
+    assert solver.report().healthy
+    end = state.joint_qd.numpy().astype(float)
+    impulse = mass * (1.0 + end[2])
+    assert impulse == pytest.approx(1.0 + e, abs=0.2 if e == 0.0 else 0.05)
+    assert spin - end[dof] == pytest.approx(mu * impulse / moment, rel=0.03)

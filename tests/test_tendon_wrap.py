@@ -159,3 +159,21 @@ def test_a_radius_is_live():
         solver.step(state, state, None, None, 0.001)
         speeds.append(state.joint_qd.numpy())
     assert abs(speeds[0] - speeds[1]).max() > 1e-4
+
+
+@pytest.mark.parametrize("below", [-1e-3, -5e-6, -2e-6, 2e-6, 5e-6, 1e-3])
+def test_armature_feels_no_kick_where_a_tendon_leaves_a_post(below):
+    """Past the post the tendon points elsewhere; that is no turn of where it points."""
+    model = finish("""<mujoco><option gravity="0 0 0"/><worldbody><site name="wall" pos="-1 0 .1"/>
+      <geom name="post" type="cylinder" size=".1 .3" euler="90 0 0" contype="0" conaffinity="0" mass="0"/>
+      <body pos="1 0 0"><joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/>
+        <geom type="sphere" size=".02" mass="1" contype="0" conaffinity="0"/><site name="end"/></body>
+      </worldbody><tendon><spatial name="rope" armature="1"><site site="wall"/><geom geom="post"/><site site="end"/>
+      </spatial></tendon></mujoco>""")
+    model.gravity.zero_()
+    solver, state = SolverSAP(model), model.state()
+    put(state.joint_q, [0.0, 0.1 - below])
+    put(state.joint_qd, [1.0, 1.0])
+    newton.eval_fk(model, state.joint_q, state.joint_qd, state)
+    solver.step(state, state, None, None, 2e-3)
+    np.testing.assert_allclose(state.joint_qd.numpy(), 1.0, atol=2e-3)

@@ -112,6 +112,7 @@ def contact_options(options) -> ContactOptions:
     out.ahead = int(options.dissipation_ahead_of_touch)
     out.hunt_crossley = int(law.hunt_crossley)
     out.spin_friction = int(options.spin_friction)
+    out.spins_wait = int(options.friction_bound == "solved" and not law.friction_bounds)
     default = newton.ModelBuilder.ShapeConfig()
     out.rigid_unset = int(options.unset_materials == "rigid")
     out.unset_ke = default.ke
@@ -167,6 +168,8 @@ def minimizer_settings(options) -> Settings:
     out.line_search_iterations = options.line_search_max_iterations
     out.line_search = options.line_search_tolerance
     out.line_search_rough = options.line_search_tolerance**ROUGH
-    out.renewals = RENEWALS if law.friction_bounds and options.friction_bound == "solved" else 0
+    out.lagged = int(law.friction_bounds)
+    bounded = law.friction_bounds or options.spin_friction
+    out.renewals = RENEWALS if bounded and options.friction_bound == "solved" else 0
     out.stiction_tolerance = options.stiction_tolerance
     return out

@@ -35,9 +35,9 @@ class ContactRows:
 
 
 @wp.func
-def has_spin(shapes: Shapes, rows: ContactRows, row: int, phi0: wp.float32, spin_friction: int):
+def has_spin(shapes: Shapes, rows: ContactRows, row: int, spin_friction: int):
     """Whether a contact asks for a second slot, for its relative spin."""
-    if spin_friction == 0 or phi0 > 0.0:
+    if spin_friction == 0:
         return False
     a = rows.shape0[row]
     b = rows.shape1[row]
@@ -199,7 +199,7 @@ def list_rows(
     met = int(0)
     row = arrivals.head[group] - 1
     while row >= 0:
-        spins = int(has_spin(shapes, rows, row, arrivals.phi0[row], spin_friction))
+        spins = int(has_spin(shapes, rows, row, spin_friction))
         for spin in range(1 + spins):
             take(arrivals, rows, pool.row, start, count, met, 2 * row + spins - spin)
             met += 1

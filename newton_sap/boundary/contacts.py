@@ -34,6 +34,7 @@ class ContactOptions:
     hunt_crossley: int  # the contact model's normal law
     ahead: int  # dissipation_ahead_of_touch
     spin_friction: int
+    spins_wait: int  # whether spins have no bound until the solve tells one: depth and damping do not know an impact
     rigid_unset: int  # unset_materials
     unset_ke: wp.float32  # what Newton gives a shape nobody gave a stiffness [N/m]
     unset_kd: wp.float32  # [N s/m]
@@ -395,7 +396,7 @@ def collect_one(
             return
     phi0 = wp.float32(gap.phi0)
     slots = int(1)
-    if has_spin(shapes, rows, i, phi0, options.spin_friction):
+    if has_spin(shapes, rows, i, options.spin_friction):
         slots = 2
     enter(arrivals, i, gap.group, phi0, slots)
 

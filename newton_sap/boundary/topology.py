@@ -323,12 +323,14 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
     for link, (_, body, _) in enumerate(links):
         body_link[body] = link
     dofs = [d for link in link_dofs for d in link]
+    prescribed = _always_prescribed(model, inbound, group_count)
 
     arrays = {
         "tree_link_start": tree_link_start,
         "tree_dof_start": tree_dof_start,
         "tree_block_start": np.cumsum([0, *(sizes * sizes)]),
         "tree_group": np.array(groups),
+        "tree_prescribed": np.array([members[0][0] in prescribed for members in trees]),
         "group_tree_start": tree_of_group,
         "group_dof_start": group_dof_start,
         "link_joint": np.array([inbound[body] for _, body, _ in links]),
@@ -351,7 +353,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
     return Topology(
         arrays={name: _narrowed(name, np.asarray(values)) for name, values in arrays.items()},
         part_start=part_start,
-        prescribed=_always_prescribed(model, inbound, group_count),
+        prescribed=prescribed,
         group_world=group_world,
         tree_count=len(trees),
         link_count=len(links),

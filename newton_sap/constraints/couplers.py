@@ -163,8 +163,9 @@ def held_translations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b
         directions = wp.transpose(wp.quat_to_matrix(a.rotation))
         held.point = common_point(a, b)
     else:
-        axis = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[table.axis_start[c]])))
-        across = perpendicular(axis)
+        local = wp.normalize(to_vec3d(joints.axis[table.axis_start[c]]))
+        axis = wp.quat_rotate(a.rotation, local)
+        across = wp.quat_rotate(a.rotation, perpendicular(local))  # in the anchor's axes: the world's are arbitrary
         if free == 2:
             second = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[table.axis_start[c] + 1])))
             across = wp.normalize(wp.cross(axis, second))
@@ -184,11 +185,12 @@ def held_rotations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: A
     held.count = 3 - free
     directions = wp.identity(n=3, dtype=wp.float64)
     if free == 0:
-        held.error = wp.quat_rotate(a.rotation, rotation_vector(wp.quat_inverse(a.rotation) * b.rotation))
+        directions = wp.transpose(wp.quat_to_matrix(a.rotation))
+        held.error = rotation_vector(wp.quat_inverse(a.rotation) * b.rotation)
     if free == 1:
         local = wp.normalize(to_vec3d(joints.axis[start]))
         axis = wp.quat_rotate(a.rotation, local)
-        directions[0] = perpendicular(axis)
+        directions[0] = wp.quat_rotate(a.rotation, perpendicular(local))
         directions[1] = wp.cross(axis, directions[0])
         held.error = directions * wp.cross(axis, wp.quat_rotate(b.rotation, local))
     if free == 2:

@@ -42,18 +42,24 @@ def apply_restitution(
     vn0: wp.float64,
     gained: wp.float64,
     lead: wp.float64,
-    resting: wp.float64,
+    gravity: wp.float64,
     dt: wp.float64,
 ):
     """Let a contact that closes within the step bounce, as rigid as the step resolves.
 
-    ``resting`` is the approach below which a contact rests instead of bouncing [m/s].
+    What ``gravity`` or any known force (``gained``) gives in two steps [m/s] is rest, not an impact.
     """
     e = pool.rebound[slot]
     phi0 = pool.phi0[slot]
     pool.rebound[slot] = wp.float64(0.0)
+    resting = wp.float64(2.0) * wp.max(dt * gravity, gained)
     bounces = vn0 < -resting and phi0 + dt * vn0 <= wp.float64(0.0)
-    if not bounces and vn0 <= resting:
+    leaves = vn0 > resting
+    # Deeper than two steps of its approach it did not just arrive: it is pressed there, and compliance alone brings it out.
+    depth = -phi0 / (wp.float64(2.0) * dt)
+    bounces = bounces and depth <= -vn0
+    leaves = leaves and depth * e <= vn0
+    if not bounces and not leaves:
         return
     # Still inside after the bounce: compliance must not add to the speed it leaves with.
     target = wp.min(pool.v_hat[slot], vn0)

@@ -166,12 +166,20 @@ def path_acceleration(tree: Tree, m: Motion, tendons: Tendons, t: int):
         mid = middle(route, tendons.F_last[s])
         change_first = wp.spatial_vectord()
         change_last = wp.spatial_vectord()
+        lies_on = wp.length_sq(tendons.F_last[s]) > wp.float64(0.0)
+        alike = wp.float64(0.0)
         times = int(2)  # no constant: the loop is not to be unrolled
         for side in range(times):
             sign = wp.float64(1 - 2 * side)
             there = lay(later(m, route, sign * SHORT_TIME))
-            change_first = change_first + sign * there.F_first
-            change_last = change_last + sign * there.F_last
+            # Where it comes onto the round body or leaves it, the other side of the moment alone tells how it turns.
+            if (wp.length_sq(there.F_last) > wp.float64(0.0)) == lies_on:
+                change_first = change_first + sign * (there.F_first - tendons.F_first[s])
+                change_last = change_last + sign * (there.F_last - tendons.F_last[s])
+                alike += wp.float64(1.0)
+        if alike == wp.float64(1.0):
+            change_first = wp.float64(2.0) * change_first
+            change_last = wp.float64(2.0) * change_last
         total += steady_acceleration(m, route.a, mid, tendons.F_first[s], change_first)
         total += steady_acceleration(m, mid, route.b, tendons.F_last[s], change_last)
     return total

@@ -1,6 +1,6 @@
-"""The lagged law's friction bounds, read from the solve itself instead of from the start of the step.
+"""The friction bounds of the lagged law and of spins, read from the solve itself instead of from the start of the step.
 
-The law needs a number for the normal impulse before it is known. As soon as the momentum left over is below the
+These laws need a number for the normal impulse before it is known. As soon as the momentum left over is below the
 constraint impulses, the iterate knows it better than the start: bounds that are off are then renewed from the iterate's
 own normal impulses, a few times while it converges and once more at its end. What is minimised last is again one strictly convex
 cost with constant bounds.
@@ -37,27 +37,49 @@ def renewal_due(value: Value, renewals: int, settings: Settings):
 
 
 @wp.func
+def contact_of(pool: ContactPool, slot: int):
+    """The contact whose normal impulse bounds a slot: of a spin another one."""
+    contact = pool.spin_of[slot]
+    if contact < 0:
+        contact = slot
+    return contact
+
+
+@wp.func
+def is_bounded(pool: ContactPool, slot: int, settings: Settings):
+    """Whether the law of a slot reads its bound: every spin's does, and the lagged law."""
+    return settings.lagged == 1 or pool.spin_of[slot] >= 0
+
+
+@wp.func
+def off_by(n0: wp.float64, used: wp.float64, error: wp.float64):
+    """Whether a bound in use differs by more than a relative error."""
+    return wp.abs(n0 - used) > error * wp.max(n0, used)
+
+
+@wp.func
 def far_off(pool: ContactPool, at: Range, settings: Settings):
     """Whether a bound is no longer tolerable at the minimum that it led to."""
     off = wp.float64(0.0)
     if settings.renewals > 0:
         for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
-            n0 = wp.dot(pool.normal[slot], pool.gamma[slot])
-            if pool.spin_of[slot] < 0 and wp.abs(n0 - pool.n0[slot]) > TOLERABLE * wp.max(n0, pool.n0[slot]):
+            contact = contact_of(pool, slot)
+            n0 = wp.dot(pool.normal[contact], pool.gamma[contact])
+            if is_bounded(pool, slot, settings) and off_by(n0, pool.n0[slot], TOLERABLE):
                 off += wp.float64(1.0)
     return total(off) > wp.float64(0.0)
 
 
 @wp.func
 def renew_bounds(pool: ContactPool, problem: Problem, at: Range, settings: Settings):
-    """Take the iterate's normal impulses as bounds where those in use are off."""
+    """Take the iterate's normal impulses as bounds where those in use are off; laws but the lagged one tell those last evaluated."""
     for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
-        contact = slot
-        if pool.spin_of[slot] >= 0:
-            contact = pool.spin_of[slot]
-        vc = pool.bias[contact] + contact_velocity(pool, problem.v, contact, at.base)
-        n0 = normal_impulse(pool.normal_law[contact], wp.dot(pool.normal[contact], vc))
-        if wp.abs(n0 - pool.n0[slot]) > NEGLIGIBLE * wp.max(n0, pool.n0[slot]):
+        contact = contact_of(pool, slot)
+        n0 = wp.dot(pool.normal[contact], pool.gamma[contact])
+        if settings.lagged == 1:
+            vc = pool.bias[contact] + contact_velocity(pool, problem.v, contact, at.base)
+            n0 = normal_impulse(pool.normal_law[contact], wp.dot(pool.normal[contact], vc))
+        if is_bounded(pool, slot, settings) and off_by(n0, pool.n0[slot], NEGLIGIBLE):
             if contact == slot:
                 bound_friction(pool, slot, n0, settings.stiction_tolerance)
             else:

@@ -23,5 +23,6 @@ class Settings:
     line_search_iterations: int
     line_search: wp.float64
     line_search_rough: wp.float64  # the same, in the first iterations
+    lagged: int  # 1 where the friction of contacts has bounds, not that of spins alone
     renewals: int  # how often friction bounds may be renewed; 0 for never
     stiction_tolerance: wp.float64  # [m/s]

@@ -42,12 +42,18 @@ class Efforts:
 
 
 @wp.func
-def gravity_at(bodies: Bodies, body: int):
-    """Gravity of the body's world, less what the body compensates; the last row serves global bodies."""
-    world = bodies.world[body]
+def gravity_of(bodies: Bodies, world: int):
+    """Gravity of a world; the last row serves global bodies, whose world is negative."""
+    row = world
     if world < 0:
-        world = bodies.gravity.shape[0] - 1
-    gravity = to_vec3d(bodies.gravity[world])
+        row = bodies.gravity.shape[0] - 1
+    return to_vec3d(bodies.gravity[row])
+
+
+@wp.func
+def gravity_at(bodies: Bodies, body: int):
+    """Gravity of the body's world, less what the body compensates."""
+    gravity = gravity_of(bodies, bodies.world[body])
     if bodies.gravcomp.shape[0] > 0:
         gravity = (wp.float64(1.0) - wp.float64(bodies.gravcomp[body])) * gravity
     return gravity

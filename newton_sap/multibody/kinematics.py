@@ -155,7 +155,7 @@ def lock_root(tree: Tree, bodies: Bodies, m: Motion, t: int):
     """A kinematic root keeps the velocity the user gave it: its dofs are not unknowns."""
     root = tree.tree_link_start[t]
     m.locked[t] = 0
-    if (bodies.flags[tree.link_body[root]] & KINEMATIC) != 0:
+    if (bodies.flags[tree.link_body[root]] & KINEMATIC) != 0 or tree.tree_prescribed[t] == 1:
         m.locked[t] = tree.link_dof_start[root + 1] - tree.link_dof_start[root]
 
 
