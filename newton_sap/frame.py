@@ -131,6 +131,9 @@ def _require(model, state_in, state_out, control) -> None:
     bodies = {"body_q": model.body_count, "body_qd": model.body_count}
     joints = {"joint_q": model.joint_coord_count, "joint_qd": model.joint_dof_count}
     read = {**joints, **bodies, "body_f": model.body_count}
+    for name, state in (("state_in", state_in), ("state_out", state_out)):
+        if isinstance(state, newton.Model):  # it has the arrays of a state, too
+            raise TypeError(f"{name} must be what model.state() returns, not of type Model")
     require_arrays("state_in", state_in, read, device, optional=("body_f",))
     if state_out is not state_in:
         require_arrays("state_out", state_out, {**joints, **bodies}, device)

@@ -92,7 +92,7 @@ def load_kernels(solver, kinds) -> None:
         kernels.append(_standard().observe_contact_forces)
     if kinds & _OURS:
         kernels.append(_ours().observe_gaps)
-    if ObservableKind.QFRC_ACTUATOR in kinds and solver.actuators is not None:
+    if kinds & {ObservableKind.QFRC_ACTUATOR, ObservableKind.BODY_PARENT_F} and solver.actuators is not None:
         kernels.append(_of_actuators().observe_direct_actuators)
     launches.load_kernels(kernels, solver.device)
 
@@ -129,6 +129,13 @@ def observe_actuation(solver, frame, observables) -> None:
     """Fill what depends on the coordinates at the start of the step, which stepping in place overwrites."""
     for out in _requested(observables, ObservableKind.JOINT_DRIVE_F):
         _observe_drives(solver, frame, out)
+    for out in _requested(observables, ObservableKind.BODY_PARENT_F, frame.state_out, "body_parent_f"):
+        out.zero_()
+        if frame.commanded is not None and len(frame.commanded.out.body_f):
+            table = frame.commanded.acting.table
+            first_body = len(frame.commanded.out.joint_f) + len(table.tendon_bounded)
+            inputs = [solver.tree, solver.bodies, frame.commanded.acting, first_body, out]
+            solver.launches.single(_of_actuators().observe_joint_pushes, solver.topology.link_count, inputs)
     older = getattr(frame.state_out, "mujoco", None)
     for out in _requested(observables, ObservableKind.QFRC_ACTUATOR, older, "qfrc_actuator"):
         _observe_drives(solver, frame, out)
@@ -160,7 +167,6 @@ def observe(solver, frame, contacts, observables) -> None:
         inputs = [solver.tree, solver.motion, solver.motion_after, frame.dt, out]
         solver.launches.single(_standard().observe_accelerations, solver.topology.link_count, inputs)
     for out in _requested(observables, kinds.BODY_PARENT_F, state, "body_parent_f"):
-        out.zero_()
         inputs = [solver.joints, solver.bodies, solver.couplings, solver.motion, solver.motion_after]
         inputs += [solver.pools, frame.orders, frame.efforts, frame.dt, out]
         solver.launches.trees(_standard().observe_parent_wrenches, inputs)

@@ -58,6 +58,7 @@ from .workspace import (
 )
 
 _Base = newton.solvers.SolverBase
+_ACTUATED = int(newton.ModelFlags.ACTUATOR_PROPERTIES | newton.ModelFlags.JOINT_DOF_PROPERTIES)
 
 
 class SolverSAP(OwnedDetection, CoupledArticulations):
@@ -357,16 +358,30 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         """Take note of changed model arrays.
 
         Values are read live and need no notice; only arrays that were *replaced* by other arrays do. Outside a capture, what
-        the solver was built on is looked at again where ``flags`` name it: which joints are enabled, which bodies kinematic.
+        the solver was built on is looked at again where ``flags`` name it: which joints are enabled, which bodies kinematic,
+        which of MuJoCo's actuators are motors, servos or drives, and their ranges.
 
         Raises:
-            NotImplementedError: A body became dynamic that the solver cannot move without being built again, or a tree
-                joint was disabled.
+            NotImplementedError: A body became dynamic that the solver cannot move without being built again, a tree
+                joint was disabled, or an actuator became one that is not simulated.
             ValueError: A body became kinematic that no joint ties to the world.
         """
         self._read_model()
         if not self.device.is_capturing:
             require_same_structure(self.model, self.topology, flags)
+            if flags & _ACTUATED and actuator_table(self.model) is not None:
+                self._renew_actuators()
+
+    def _renew_actuators(self) -> None:
+        """Look again at what is a motor, a servo or a bounded drive; graphs recorded with other arrays may be replayed."""
+        from .boundary.actuators import build_actuators
+
+        renewed = build_actuators(self.model, self.actuators)
+        if renewed is not None and renewed is not self.actuators:
+            self._outgrown.append(self.actuators)
+            self.actuators = renewed
+            self._read_model()
+            load_kernels([renewed.kernel], self.device)
 
     def get_max_contact_count(self) -> int:
         """Return how many contacts a ``Contacts`` for this solver needs room for: all that Newton may find.

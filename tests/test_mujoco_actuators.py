@@ -491,3 +491,84 @@ def test_a_program_may_put_this_solver_in_mujocos_place(monkeypatch):
     SolverMuJoCo.register_custom_attributes(builder)
     builder.add_mjcf(text)
     assert len(SolverSAP(builder.finalize()).model.mujoco.ctrl) > 0
+
+
+HINGE = """<mujoco><worldbody><body><joint name="j" axis="0 0 1" armature="1"/>
+  <geom type="sphere" size=".05" mass=".1" contype="0" conaffinity="0"/></body></worldbody><actuator>{}</actuator></mujoco>"""
+
+
+@pytest.mark.parametrize("change", ["gear", "servo", "range"])
+def test_a_notice_tells_of_what_actuators_became(change):
+    """What a motor, a servo or a bounded drive is may change at run time; the solver then acts as a new one does."""
+    text = {
+        "gear": '<motor joint="j" gear="1"/>',
+        "servo": '<general joint="j" biastype="affine" gainprm="10" biasprm="0 0 0"/>',
+        "range": '<position joint="j" kp="100" forcerange="-1 1"/>',
+    }[change]
+    model = finish(HINGE.format(text))
+    table = model.mujoco
+    if change == "gear":
+        table.actuator_gear.fill_(0.0)
+    solver = SolverSAP(model)
+    if change == "gear":
+        table.actuator_gear.assign(np.array([[5.0, 0, 0, 0, 0, 0]], np.float32))
+    elif change == "servo":
+        bias = table.actuator_biasprm.numpy()
+        bias[0, 1:3] = -10.0, -1.0
+        table.actuator_biasprm.assign(bias)
+    else:
+        table.actuator_forcerange.assign(np.array([[-5.0, 5.0]], np.float32))
+    solver.notify_model_changed(newton.ModelFlags.ACTUATOR_PROPERTIES)
+    speeds = []
+    for each in (solver, SolverSAP(model)):
+        state, control = placed(model), model.control()
+        control.mujoco.ctrl.fill_(1.0)
+        control.joint_target_q.fill_(1.0)
+        each.step(state, state, control, None, 1e-3)
+        speeds.append(state.joint_qd.numpy()[0])
+    assert speeds[0] == speeds[1] > 3e-3
+
+
+def test_a_notice_refuses_what_actuators_must_not_become():
+    """As construction does, by name."""
+    model = finish(HINGE.format('<position joint="j" kp="100"/><position joint="j" kp="50"/>'))
+    solver = SolverSAP(model)
+    solver.notify_model_changed(newton.ModelFlags.ALL)
+    model.mujoco.actuator_has_forcerange.fill_(1)
+    model.mujoco.actuator_forcerange.fill_(wp.vec2(-2.0, 2.0))
+    with pytest.raises(NotImplementedError, match="has a forcerange, and shares joint 0"):
+        solver.notify_model_changed(newton.ModelFlags.ALL)
+
+
+def test_a_motor_through_its_own_joint_is_part_of_the_joints_wrench():
+    """``body_parent_f`` counts it as it counts an equal ``joint_f``, on ball and free joints."""
+    text = """<mujoco><worldbody><body name="up" pos="0 0 1"><joint name="h" axis="0 1 0"/>
+      <geom type="box" size=".1 .1 .1" mass="1" contype="0" conaffinity="0"/>
+      <body name="ball" pos="0 0 .3"><joint type="ball" name="b"/>
+        <geom type="box" size=".1 .1 .1" pos=".05 0 0" mass="1" contype="0" conaffinity="0"/></body></body>
+      <body name="free" pos="1 0 0"><freejoint name="f"/>
+        <geom type="box" size=".1 .1 .1" mass="1" contype="0" conaffinity="0"/></body></worldbody>
+      <actuator><motor joint="b" gear="0 0 1"/><motor joint="f" gear="1 0 0 0 0 0"/></actuator></mujoco>"""
+    wrenches = []
+    for motor in (True, False):
+        model = finish(text)
+        solver, state, control = SolverSAP(model), placed(model), model.control()
+        if motor:
+            control.mujoco.ctrl.assign(np.array([0.5, 2.0], np.float32))
+        else:
+            effort = control.joint_f.numpy()
+            effort[[3, 4]] = 0.5, 2.0
+            control.joint_f.assign(effort)
+        seen = solver.observables({"body_parent_f"})
+        solver.step(state, state, control, None, 1e-3, observables=seen)
+        wrenches.append(seen.body_parent_f.numpy())
+    assert np.abs(wrenches[0][1]).max() > 0.4 and np.abs(wrenches[0][2]).max() > 1.9
+    np.testing.assert_allclose(*wrenches, atol=2e-4)
+
+
+def test_a_position_actuator_of_a_free_joint_is_no_secret():
+    """Nothing drives a free joint; the joint is named."""
+    text = """<mujoco><worldbody><body><freejoint name="f"/><geom type="sphere" size=".1" mass="1"/></body></worldbody>
+      <actuator><position joint="f" kp="100"/></actuator></mujoco>"""
+    with pytest.warns(UserWarning, match=r"/f'\).*drives no free or distance joint"):
+        SolverSAP(finish(text))

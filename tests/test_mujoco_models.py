@@ -3,7 +3,7 @@
 import newton
 import numpy as np
 import pytest
-from mjcf import placed
+from mjcf import finish, placed, roll_out
 from newton.solvers import SolverMuJoCo
 
 from newton_sap import SolverSAP
@@ -195,3 +195,29 @@ def test_an_equality_that_became_a_mimic_keeps_its_polynomial():
             solver.step(state, state, None, None, 0.005)
         a, b = state.joint_q.numpy()
         assert a == pytest.approx(slope * b + bend * b * b, abs=1e-3) and abs(b) > 0.3
+
+
+@pytest.mark.parametrize("kind", ["connect", "joint"])
+def test_an_equality_switched_off_before_the_solver_is_built_does_not_act(kind):
+    """As under SolverMuJoCo, whatever the importer made of it; a solver built again does not switch it on again."""
+    model = finish(
+        """<mujoco><worldbody>
+      <body name="a" pos="0 0 1"><freejoint/><geom type="sphere" size=".05" mass="1"/></body>
+      <body name="b" pos=".3 0 1"><joint axis="0 1 0" pos="-.1 0 0"/><geom type="sphere" size=".05" mass="1"/></body>
+      <body pos="0 1 1"><joint name="m1" axis="0 1 0"/><geom type="sphere" pos=".2 0 0" size=".05" mass="1"/></body>
+      <body pos="0 2 1"><joint name="m2" axis="0 1 0"/><geom type="sphere" pos=".2 0 0" size=".05" mass="2"/></body>
+      </worldbody><equality><connect body1="a" body2="b" anchor=".1 0 0"/>
+      <joint joint1="m1" joint2="m2" polycoef="0 -1 0 0 0"/></equality></mujoco>""",
+        gravity=-9.81,
+    )
+    switch = model.mujoco.equality_constraint_enabled
+    on = switch.numpy()
+    on[0 if kind == "connect" else 1] = False
+    switch.assign(on)
+    state = roll_out(SolverSAP, model, 50, 1e-3)
+    free_fall = -9.81 * 0.05
+    if kind == "connect":
+        assert state.joint_qd.numpy()[2] == pytest.approx(free_fall, rel=1e-4)
+    else:
+        falls = state.joint_qd.numpy()[7:9]
+        assert falls[0] == pytest.approx(falls[1], rel=0.02) and abs(falls[0]) > 1.0

@@ -8,9 +8,9 @@ from ..constraints.coupling_table import LOOP_LAWS, TENDON, is_enabled
 from ..constraints.tendon_paths import path_wrench
 from ..constraints.tendons import SERVO, servo_of
 from ..multibody.spatial import to_vec3d, wrench_at
-from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Tree
-from .actuator_laws import Actuation
-from .actuator_pushes import sum_pushes
+from ..workspace import Bodies, CouplerPool, CouplingTable, Joints, Motion, Tree
+from .actuator_laws import Actuation, motor_pull
+from .actuator_pushes import push_on_joint, sum_pushes
 from .actuators import motor_effort
 from .forces import add_force, clear_links, first_link, project_wrenches
 
@@ -109,3 +109,16 @@ def observe_direct_actuators(
         if table.kind[c] == LOOP_LAWS and is_enabled(table, c):
             axis = table.axis_start[c] + table.axis[c]
             out[axis] = out[axis] + motor_effort(act.table, act.given, act.ctrl, axis)
+
+
+@wp.kernel
+def observe_joint_pushes(tree: Tree, bodies: Bodies, act: Actuation, first_body: int, out: wp.array[wp.spatial_vector]):
+    """Add what motors of free and ball joints give the joint's child, about its COM: it passes through the joint."""
+    body = tree.link_body[wp.tid()]
+    table = act.table
+    for k in range(table.axis_start[first_body + body], table.axis_start[first_body + body + 1]):
+        a = table.row[k]
+        if table.site[a] < 0 and table.joint[a] == tree.link_joint[wp.tid()]:
+            push = push_on_joint(table, a, motor_pull(table, act.ctrl, a), body, act.body_q)
+            arm = wp.transform_vector(act.body_q[body], bodies.com[body])
+            out[body] = out[body] + wp.spatial_vector(push.force, push.torque - wp.cross(arm, push.force))

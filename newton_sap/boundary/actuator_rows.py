@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import newton
 import numpy as np
@@ -88,6 +88,11 @@ def read_actuators(model) -> ActuatorRows | None:
         coord=rows.coord,
         of_quaternion=~np.isin(np.arange(model.joint_coord_count), rows.coord),
     )
+
+
+def same_rows(a: ActuatorRows, b: ActuatorRows) -> bool:
+    """Whether two readings of a model's actuators say the same."""
+    return all(np.array_equal(getattr(a, field.name), getattr(b, field.name)) for field in fields(ActuatorRows))
 
 
 def read_damping_ratios(model) -> list[tuple[int, list[int], bool]]:

@@ -4,8 +4,8 @@ A direct actuator takes ``control.mujoco.ctrl`` and puts ``gear f`` on a dof or 
 ``f = clamp(gain ctrl + bias_0 + bias_1 gear q + bias_2 gear v)``. What sees the coordinate or the velocity acts at the end
 of the step like every drive, so that stiff servos are stable; the rest is a force like ``joint_f``. Motors on sites and on
 free and ball joints push bodies (``actuator_pushes``). Actuators that take ``joint_target_q`` and ``joint_target_qd`` are
-drives of the model already; their force range bounds them. Parameters are read live, but for those ranges; what is a motor
-and what a servo is settled at construction.
+drives of the model already; their force range bounds them. Parameters are read live, but for those ranges; these, and what is a
+motor and what a servo, are settled at construction and looked at again when a notice says so.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .actuator_laws import (
     within,
 )
 from .actuator_pushes import push_body
-from .actuator_rows import NO_BOUND, ActuatorRows, read_actuators
+from .actuator_rows import NO_BOUND, ActuatorRows, read_actuators, same_rows
 from .bundles import targets
 from .convention import Orders
 from .parts import whole_of
@@ -328,11 +328,13 @@ class Actuators:
         launch(actuate, len(commanded.out.joint_f), self.inputs(commanded, orders))
 
 
-def build_actuators(model) -> Actuators | None:
-    """Return the model's actuators, None if it has none.
+def build_actuators(model, present: Actuators | None = None) -> Actuators | None:
+    """Return the model's actuators, the present ones where they still are those, None if it has none.
 
     Raises:
         NotImplementedError: An actuator that is not simulated, by name.
     """
     rows = read_actuators(model)
+    if rows is not None and present is not None and same_rows(rows, present._rows):
+        return present
     return None if rows is None else Actuators(model, rows)

@@ -97,7 +97,7 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
         table.tendons = tendons
     attach_model(table, model)
     if len(table.equality_enabled):
-        table.equality_was_enabled = wp.clone(table.equality_enabled)
+        table.equality_was_enabled = wp.array(_switches_as_made(model, entries), dtype=wp.bool, device=device)
         table.equality_was_polycoef = wp.clone(table.equality_polycoef)
     return table, _pool(entries, stride, device)
 
@@ -382,6 +382,19 @@ def _note_origins(model, entries: list[Coupling]) -> None:
             entry.origin = made.get((OF_JOINT, entry.joint), -1)
         elif entry.kind == COORDINATES and entry.source == MIMIC_ROW:
             entry.origin = made.get((OF_MIMIC, entry.source_row), -1)
+
+
+def _switches_as_made(model, entries: list[Coupling]) -> np.ndarray:
+    """Return (equalities,) whether each is on, by its own switch or by that of what an importer made of it.
+
+    One that is off although what it became is on was turned before the solver was built.
+    """
+    on = equality_table(model).equality_constraint_enabled.numpy().astype(bool)
+    joints, mimics = model.joint_enabled.numpy(), model.constraint_mimic_enabled.numpy()
+    for entry in entries:
+        if entry.origin >= 0:
+            on[entry.origin] |= bool(joints[entry.joint] if entry.joint >= 0 else mimics[entry.switch_row])
+    return on
 
 
 def _tendon_equalities(model, rows, groups: dict[int, int]) -> list[Coupling]:

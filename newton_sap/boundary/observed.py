@@ -209,4 +209,5 @@ def observe_parent_wrenches(
             through = through + wrench_at(linear(F), angular(F), m.position[link])
         force = linear(through)
         torque = angular(through) - wp.cross(m.com[link], force)
-        body_parent_f[tree.link_body[link]] = wp.spatial_vector(wp.vec3(force), wp.vec3(torque))
+        body = tree.link_body[link]  # which has what motors of the joint itself gave it
+        body_parent_f[body] = body_parent_f[body] + wp.spatial_vector(wp.vec3(force), wp.vec3(torque))

@@ -13,7 +13,7 @@ from newton.solvers.experimental.coupled import ModelView
 from .. import attributes
 from ..multibody.joints import MOST_AXES
 from .parts import whole_of
-from .topology import FREELY, body_name, joint_name, mass_block
+from .topology import DRIVING, FREELY, body_name, joint_name, mass_block
 
 _FINITE = {
     "body": ("body_mass", "body_inertia", "body_com"),
@@ -52,6 +52,7 @@ def validate_model(model) -> None:
     _require_limits(model)
     _require_inertia(model)
     _refuse_free_springs(model)
+    _warn_of_free_drives(model)
     _refuse_unsupported(model)
     _require_kinematic_roots(model)
 
@@ -218,6 +219,18 @@ def _refuse_free_springs(model) -> None:
         raise NotImplementedError(
             f"joint_stiffness of {owner_name(model, 'dof', dof)} is a spring on a free or distance joint, which SolverSAP does "
             "not simulate; set it to 0, or use a D6 joint of six axes"
+        )
+
+
+def _warn_of_free_drives(model) -> None:
+    """Say that nothing drives what has no axis."""
+    flies = np.isin(_joint_types_of_dofs(model), (newton.JointType.FREE, newton.JointType.DISTANCE))
+    gains = (model.joint_target_ke.numpy() != 0.0) | (model.joint_target_kd.numpy() != 0.0)
+    for dof in np.flatnonzero(flies & gains & np.isin(model.joint_target_mode.numpy(), DRIVING))[:1]:
+        warnings.warn(
+            f"{owner_name(model, 'dof', dof)} has a drive (joint_target_mode, joint_target_ke, joint_target_kd), and SolverSAP "
+            "drives no free or distance joint; command joint_f, or use a D6 joint of six axes",
+            stacklevel=4,
         )
 
 
