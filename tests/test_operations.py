@@ -19,6 +19,7 @@ from newton_sap import SolverSAP
 from newton_sap.diagnostics import REASONS
 from newton_sap.inspection import live_slots
 from newton_sap.reference import ReferenceSolver, Spin
+from newton_sap.reference_convex import Contact
 
 TOUCHED = 1
 """Changes of values are made in this world only; no bit of the others may depend on them."""
@@ -220,13 +221,14 @@ class Machine:
             )
 
     def _take_bounds(self, problem):
-        """Bound lagged friction in the reference's problem as the solver did, which read the bounds from its iterates."""
+        """Bound friction in the reference's problem as the solver did, which read the bounds from its iterates."""
         pool, options = self.solver.pool, self.solver.options
         live = live_slots(pool)
-        bounds = dict(zip(pool.row.numpy()[live].tolist(), pool.n0.numpy()[live].tolist(), strict=True))
+        slots = zip(pool.row.numpy()[live].tolist(), (pool.spin_of.numpy()[live] >= 0).tolist(), strict=True)
+        bounds = dict(zip(slots, pool.n0.numpy()[live].tolist(), strict=True))
         for c in problem.contacts:
-            if options.contact_model == "lagged" and not isinstance(c, Spin):
-                c.bound_friction(bounds.get(c.index, c.n0), options.stiction_tolerance)
+            if isinstance(c, Spin) or (isinstance(c, Contact) and c.model == "lagged"):
+                c.bound_friction(bounds.get((c.index, isinstance(c, Spin)), c.n0), options.stiction_tolerance)
 
     def _assert_momentum_balance(self, problem, u):
         """A (v - v_star) = J' gamma at the velocity of the step."""
