@@ -531,7 +531,7 @@ def minimize(problem, v, options):
             return Solution(v, iteration, costs, residual, scale, converged)
         tolerance = options.line_search_tolerance ** (0.25 if iteration < EASY else 1.0)
         alpha = line_search(problem.along(v, dv), gradient @ dv, options, tolerance)
-        before, v, iteration = v, v + alpha * dv, iteration + 1
+        v, iteration = v + alpha * dv, iteration + 1
 
 
 def newton_direction(H, gradient, precision="float64"):
