@@ -516,6 +516,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.launches = Launches(self.tree, size, self.options.threads, device)
         self.frames = Frames()
         unknowns = {"*": size.dof_count, "count": size.group_count, "tree_start": size.tree_count}
+        unknowns |= {"first": size.dof_count if size.several_trees else 0}
         self.problem = allocate(Problem, unknowns, device)
         self.stats = allocate(Stats, {"*": size.group_count, "lost_rows": 1, "overflows": 1}, device)
         scalar = wp.float64 if self.options.precision == "float64" else wp.float32

@@ -376,7 +376,8 @@ class Problem:
     block: wp.array[wp.int32]  # (D,) first unknown of the same tree
     block_end: wp.array[wp.int32]  # (D,) one past its last
     A_row: wp.array[wp.int32]  # (D,) entry of A in this unknown's row and its block's first column
-    last: wp.array[wp.int32]  # (D,) rightmost non-zero of this unknown's Hessian row
+    last: wp.array[wp.int32]  # (D,) last row that this unknown's column of the Hessian reaches
+    first: wp.array[wp.int32]  # (D,) first column that its row has; none if that is 0 for all
     row_start: wp.array[wp.int32]  # (D,) this unknown's rows
     row_end: wp.array[wp.int32]  # (D,)
     v: wp.array[wp.float64]  # (D,)

@@ -12,15 +12,40 @@ import warp as wp
 wp.set_module_options({"enable_backward": False})
 
 
+CHUNK = 8
+"""Entries of a row that a CPU's vectors hold at a time."""
+
+
 @wp.struct
 class Skyline:
-    """Where a matrix lies in an array: entry (i, j) at ``start + i stride + j``."""
+    """Where a matrix lies in an array: entry (i, j), j <= i, at ``start + i stride + j``."""
 
     start: wp.int64
-    stride: int
+    stride: int  # a multiple of CHUNK
     size: int
-    offset: int  # of row 0 in the array that holds each row's last column, and in the right-hand side
-    shift: int  # what those columns count from
+    offset: int  # of row 0 in ``first``, ``last`` and the right-hand side
+    shift: int  # what ``last`` counts from
+    last: wp.array[wp.int32]  # the last row that a column reaches
+    first: wp.array[wp.int32]  # the first column that a row has; absent: 0 for all
+
+
+@wp.func
+def padded(columns: int):
+    """Return how far apart rows of so many columns lie: what is done to chunks of a row stays in it."""
+    return (columns + CHUNK - 1) // CHUNK * CHUNK
+
+
+@wp.func_native("""
+    if (!first.data) return;
+    int column = 0;
+    for (int row = 0; row < size; ++row) {
+        while (last.data[base + column] < row) ++column;
+        first.data[base + row] = column;
+    }
+""")
+def begin_rows(last: wp.array[wp.int32], first: wp.array[wp.int32], base: int, size: int):
+    """Find the first column that each row has, unless all have column 0."""
+    ...
 
 
 @wp.func
@@ -33,81 +58,124 @@ def widen_skyline(last: wp.array[wp.int32], unknown: wp.array[wp.int32], first: 
         wp.atomic_max(last, base + unknown[s], rightmost)
 
 
-_FACTOR = """
-#if !defined(__CUDA_ARCH__)
-#pragma clang fp contract(fast) reassociate(on)
+_HEAD = """
+#if defined(__CUDA_ARCH__)
+    typedef {real} chunk;  // neighbouring lanes, neighbouring columns
+#define APART
+#else
+#pragma clang fp contract(fast)
+    typedef {real} chunk __attribute__((ext_vector_type({chunk}), aligned(sizeof({real})), may_alias));
+#define APART __attribute__((noinline))  // what is inlined into the minimiser finds no registers left
 #endif
-    {real}* h = H.data + at.start;
-    const long long stride = at.stride;
-    const int* last = columns.data + at.offset;
-    for (int j = at.size - 1; j >= 0; --j) {{
-        {real}* Uj = h + j * stride;
-        const int end = wp::min(last[j] - at.shift, at.size - 1);
-        {real} squares = 0;
-        for (int k = j + 1; k <= end; ++k) squares += Uj[k] * Uj[k];
-        // What cancellation eats of a pivot is rounding; keeping the diagonal keeps the direction one of descent.
-        const {real} before = Uj[j], after = before - squares;
-        const {real} inverse = ({real})1 / sqrt(after > ({real}){tiny} * before ? after : before);
-        for (int i = j - 1 - lane; i >= 0; i -= lanes) {{
-            const int to = wp::min(last[i] - at.shift, end);
-            if (last[i] - at.shift < j) continue;
-            {real}* Ui = h + i * stride;
-            {real} dot = 0;
-            for (int k = j + 1; k <= to; ++k) dot += Ui[k] * Uj[k];
-            Ui[j] = (Ui[j] - dot) * inverse;
-        }}
-        {sync}
-        if (lane == 0) Uj[j] = inverse;  // every lane has read the pivot
-    }}
-    {sync}
+    const auto work = [](
+        {real}* h, double* b, long long stride, int size, const int* first, const int* last, int shift, int lane, int lanes
+    ) APART {{
+        constexpr int width = sizeof(chunk) / sizeof({real});
+        {real}* inverse = h + size * stride;
 """
 
-_SOLVE = """
-    const {real}* h = H.data + at.start;
-    const long long stride = at.stride;
-    const int* last = columns.data + at.offset;
-    double* b = x.data + at.offset;
-    for (int j = at.size - 1; j >= 0; --j) {{
-        const double y = b[j] * h[j * stride + j];
-        {sync}
-        if (lane == 0) b[j] = y;
-        for (int i = j - 1 - lane; i >= 0; i -= lanes)
-            if (last[i] - at.shift >= j) b[i] -= h[i * stride + j] * y;
-        {sync}
-    }}
-    for (int j = 0; j < at.size; ++j) {{
-        const {real}* Uj = h + j * stride;
-        const int end = wp::min(last[j] - at.shift, at.size - 1);
-        const double y = b[j] * Uj[j];
-        {sync}
-        if (lane == 0) b[j] = y;
-        for (int k = j + 1 + lane; k <= end; k += lanes) b[k] -= Uj[k] * y;
-        {sync}
-    }}
+_TAIL = """
+    }};
+    work(
+        H.data + at.start, {x}, at.stride, at.size, at.first.data ? at.first.data + at.offset : nullptr,
+        at.last.data + at.offset, at.shift, {lane}, {lanes}
+    );
+#undef APART
 """
+
+_FACTOR = """
+        for (int j = size - 1; j >= 0; --j) {{
+            {real}* row = h + j * stride;
+            const int begin = first ? first[j] / width * width : 0;
+            const int count = wp::min(last[j] - shift, size - 1) - j;
+            for (int i = begin + {lane} * width; i <= j; i += {lanes} * width) {{
+                const {real} before = row[j];
+                {real} pivot = before;
+                chunk sum = *(const chunk*)(row + i);
+                int k = count;
+                while (first && first[j + k] / width * width > i) --k;  // rows that begin later
+                const {real}* below = row + k * stride;
+                {forward_begin}
+#pragma clang loop unroll(disable)
+                for (; k > 0; --k, below -= stride) {{
+                    const {real} entry = below[j] * inverse[j + k];
+                    sum -= entry * *(const chunk*)(below + i);
+                    pivot -= entry * below[j];
+                    {forward_add}
+                }}
+                *(chunk*)(row + i) = sum;
+                if (j < i + width) {{
+                    // What cancellation eats of a pivot is rounding; keeping the diagonal keeps the direction one of descent.
+                    inverse[j] = 1 / (pivot > ({real}){tiny} * before ? pivot : before);
+                    {forward_end}
+                }}
+            }}
+            {sync}
+        }}
+"""
+
+_FORWARD = """
+        for (int j = size - 1; j >= 0; --j) {{
+            const int count = wp::min(last[j] - shift, size - 1) - j;
+            const {real}* below = h + (j + count) * stride + j;
+            double y = b[j];
+            for (int k = count; k > 0; --k, below -= stride) y -= *below * b[j + k];
+            b[j] = y * inverse[j];
+        }}
+"""
+
+_BACKWARD = """
+        for (int j = 0; j < size; ++j) {{
+            const int count = wp::min(last[j] - shift, size - 1) - j;
+            const {real}* below = h + j * stride + j;
+            for (int k = 1 + {lane}; k <= count; k += {lanes}) b[j + k] -= below[k * stride] * inverse[j + k] * b[j];
+            {sync}
+        }}
+"""
+
+
+def _native(text: str, real, x: str = "nullptr", shared: bool = False, forward: bool = False):
+    """Return what makes a device function of C text for a matrix of Warp scalar type ``real``."""
+    return wp.func_native(
+        (_HEAD + text + _TAIL).format(
+            real="double" if real is wp.float64 else "float",
+            chunk=CHUNK,
+            tiny="1e-14" if real is wp.float64 else "1e-6",
+            x=x,
+            lane="lane" if shared else "0",
+            lanes="lanes" if shared else "1",
+            sync="WP_TILE_SYNC();" if shared else "",
+            forward_begin="double y = b[j];" if forward else "",
+            forward_add="y -= below[j] * b[j + k];" if forward else "",
+            forward_end="b[j] = y * inverse[j];" if forward else "",
+        )
+    )
 
 
 @cache
-def skyline_functions(real, shared: bool):
-    """Return (factor, solve) for a matrix of Warp scalar type ``real``; the right-hand side is float64.
+def shared_solve(real):
+    """Return (factor, substitute): the first factors and goes half the way to ``x = H^-1 x``, the second the rest.
 
-    The lanes of a block work on one matrix if ``shared``, and must meet in both functions; else each thread on its own.
+    The lanes of a block work on one matrix and must meet in both. The right-hand side is float64.
     """
-    text = {
-        "real": "double" if real is wp.float64 else "float",
-        "tiny": "1e-14" if real is wp.float64 else "1e-6",
-        "sync": "WP_TILE_SYNC();" if shared else "",
-    }
+    x = "x.data + at.offset"
 
-    @wp.func_native(_FACTOR.format(**text))
-    def factor(H: wp.array[real], at: Skyline, columns: wp.array[wp.int32], lane: int, lanes: int): ...
+    @_native(_FACTOR, real, x, shared=True, forward=True)
+    def factor(H: wp.array[real], at: Skyline, x: wp.array[wp.float64], lane: int, lanes: int): ...
 
-    @wp.func_native(_SOLVE.format(**text))
-    def solve(
-        H: wp.array[real], at: Skyline, columns: wp.array[wp.int32], x: wp.array[wp.float64], lane: int, lanes: int
-    ): ...
+    @_native(_BACKWARD, real, x, shared=True)
+    def substitute(H: wp.array[real], at: Skyline, x: wp.array[wp.float64], lane: int, lanes: int): ...
 
-    return factor, solve
+    return factor, substitute
 
 
-factor_alone, solve_alone = skyline_functions(wp.float64, shared=False)
+@_native(_FACTOR, wp.float64)
+def factor_alone(H: wp.array[wp.float64], at: Skyline):
+    """Factor a matrix, each thread its own."""
+    ...
+
+
+@_native(_FORWARD + _BACKWARD, wp.float64, "x.data + at.offset")
+def solve_alone(H: wp.array[wp.float64], at: Skyline, x: wp.array[wp.float64]):
+    """x = H^-1 x from the factor, each thread its own."""
+    ...

@@ -8,6 +8,8 @@ from functools import cache
 
 import warp as wp
 
+from .cholesky import CHUNK, Skyline
+
 wp.set_module_options({"enable_backward": False})
 
 
@@ -110,13 +112,13 @@ _ADD_BLOCK = (
 #endif
     const double* j = (const double*)(J.data + first);
     const int* u = unknown.data + first;
-    {real}* h = H.data + start;
+    {real}* h = H.data + at.start;
     for (int b = lane; b < count; b += lanes) {{
 """
     + _G_TIMES_COLUMN
     + """
-        {real}* row = h + (long long)u[b] * n;
-        for (int a = b; a < count; ++a) {{
+        {real}* row = h + (long long)u[b] * at.stride;
+        for (int a = 0; a <= b; ++a) {{
             {real} entry = row[u[a]];  // three fused products onto it: a sum of its own is put together from vectors
             entry += ({real})(g0 * j[3 * a]);
             entry += ({real})(g1 * j[3 * a + 1]);
@@ -128,11 +130,12 @@ _ADD_BLOCK = (
 )
 
 _FILL_ROW = """
-    {real}* h = H.data + start + (long long)row * n;
+    {real}* h = H.data + at.start + (long long)row * at.stride;
     const double* a = A.data + entry;
-    const int own = last < block_end ? last + 1 : block_end;
-    for (int k = row; k < own; ++k) h[k] = ({real})a[k - block];
-    for (int k = own; k <= last; ++k) h[k] = 0;
+    const int begin = at.first.data ? at.first.data[at.offset + row] / {chunk} * {chunk} : 0;
+    for (int k = begin; k < block; ++k) h[k] = 0;
+    for (int k = block; k <= row; ++k) h[k] = ({real})a[k - block];
+    for (int k = row + 1; k % {chunk} != 0; ++k) h[k] = 0;
     h[row] += ({real})diagonal;
 """
 
@@ -145,8 +148,7 @@ def hessian_functions(real):
     @wp.func_native(_ADD_BLOCK.format(real=name))
     def add_block(
         H: wp.array[real],
-        start: wp.int64,
-        n: int,
+        at: Skyline,
         J: wp.array[wp.vec3d],
         unknown: wp.array[wp.int32],
         first: int,
@@ -155,21 +157,20 @@ def hessian_functions(real):
         lane: int,
         lanes: int,
     ):
-        """H += J^T G J of one contact, upper triangle; unknowns ascend."""
+        """H += J^T G J of one contact, lower triangle; unknowns ascend."""
         ...
 
-    @wp.func_native(_FILL_ROW.format(real=name))
+    @wp.func_native(_FILL_ROW.format(real=name, chunk=CHUNK))
     def fill_row(
         H: wp.array[real],
-        start: wp.int64,
-        n: int,
+        at: Skyline,
         row: int,
-        last: int,
         block: int,
-        block_end: int,
         A: wp.array[wp.float64],
         entry: int,
         diagonal: wp.float64,
-    ): ...
+    ):
+        """One row of H: A's from column ``block`` to the diagonal, to which something is added; zero elsewhere."""
+        ...
 
     return add_block, fill_row

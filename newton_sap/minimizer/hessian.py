@@ -4,7 +4,7 @@ from functools import cache
 
 import warp as wp
 
-from ..linalg.cholesky import Skyline, skyline_functions
+from ..linalg.cholesky import Skyline, padded, shared_solve
 from ..linalg.inner_loops import hessian_functions
 from ..linalg.lanes import sync
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
@@ -16,36 +16,33 @@ wp.set_module_options({"enable_backward": False})
 @cache
 def newton_direction(real):
     """Return the device function that computes ``dv`` and ``dp = A dv`` with a Hessian of scalar type ``real``."""
-    factor, solve = skyline_functions(real, shared=True)
+    factor, substitute = shared_solve(real)
     add_block, fill_row = hessian_functions(real)
 
     @wp.func
     def fill_rows(
-        A: wp.array[wp.float64], H: wp.array[real], start: wp.int64, rows: RowPool, problem: Problem, at: Range
+        A: wp.array[wp.float64], H: wp.array[real], matrix: Skyline, rows: RowPool, problem: Problem, at: Range
     ):
         """H = A + diag(rows) inside the skyline."""
         for i in range(at.lane, at.unknowns, at.lanes):
             u = at.base + i
-            diagonal = row_stiffness(rows, problem, u)
-            block = problem.block[u]
-            end = problem.block_end[u]
-            fill_row(H, start, at.unknowns, i, problem.last[u], block, end, A, problem.A_row[u], diagonal)
+            fill_row(H, matrix, i, problem.block[u], A, problem.A_row[u], row_stiffness(rows, problem, u))
 
     @wp.func
-    def add_contacts(H: wp.array[real], start: wp.int64, pool: ContactPool, at: Range):
-        """H += J^T G J of every closed contact, upper triangle."""
+    def add_contacts(H: wp.array[real], matrix: Skyline, pool: ContactPool, at: Range):
+        """H += J^T G J of every closed contact, lower triangle."""
         for c in range(at.contacts):
             slot = at.contact_start + c
             if is_closed(pool, slot):
                 first = slot * pool.stride
                 count = pool.support[slot]
                 G = pool.G[slot]
-                add_block(H, start, at.unknowns, pool.J, pool.unknown, first, count, G, at.lane, at.lanes)
+                add_block(H, matrix, pool.J, pool.unknown, first, count, G, at.lane, at.lanes)
                 sync()
 
     @wp.func
-    def add_couplers(H: wp.array[real], start: wp.int64, pool: CouplerPool, at: Range):
-        """H += G J^T J of every acting coupler row, upper triangle."""
+    def add_couplers(H: wp.array[real], matrix: Skyline, pool: CouplerPool, at: Range):
+        """H += G J^T J of every acting coupler row, lower triangle."""
         for r in range(at.coupler_start, at.coupler_start + at.couplers):
             count = pool.support[r]
             if count > 0 and pool.G[r] > wp.float64(0.0):
@@ -55,8 +52,8 @@ def newton_direction(real):
                     GJ = pool.G[r] * pool.J[first + b]
                     for a in range(at.lane, count, at.lanes):
                         row = pool.unknown[first + a]
-                        if row <= column:
-                            entry = start + wp.int64(row) * wp.int64(at.unknowns) + wp.int64(column)
+                        if row >= column:
+                            entry = matrix.start + wp.int64(row) * wp.int64(matrix.stride) + wp.int64(column)
                             H[entry] = H[entry] + real(pool.J[first + a] * GJ)
                 sync()
 
@@ -65,21 +62,23 @@ def newton_direction(real):
         A: wp.array[wp.float64], H: wp.array[real], start: wp.int64, pools: Pools, problem: Problem, at: Range
     ):
         """Assemble, factor, solve; then dp = A dv."""
-        fill_rows(A, H, start, pools.rows, problem, at)
+        matrix = Skyline()
+        matrix.start = start
+        matrix.stride = padded(at.unknowns)
+        matrix.size = at.unknowns
+        matrix.offset = at.base
+        matrix.last = problem.last
+        matrix.first = problem.first
+        fill_rows(A, H, matrix, pools.rows, problem, at)
         sync()
-        add_contacts(H, start, pools.contacts, at)
-        add_couplers(H, start, pools.couplers, at)
+        add_contacts(H, matrix, pools.contacts, at)
+        add_couplers(H, matrix, pools.couplers, at)
         for i in range(at.lane, at.unknowns, at.lanes):
             u = at.base + i
             problem.dv[u] = problem.impulse[u] - problem.excess[u]
         sync()
-        matrix = Skyline()
-        matrix.start = start
-        matrix.stride = at.unknowns
-        matrix.size = at.unknowns
-        matrix.offset = at.base
-        factor(H, matrix, problem.last, at.lane, at.lanes)
-        solve(H, matrix, problem.last, problem.dv, at.lane, at.lanes)
+        factor(H, matrix, problem.dv, at.lane, at.lanes)
+        substitute(H, matrix, problem.dv, at.lane, at.lanes)
         for i in range(at.lane, at.unknowns, at.lanes):
             problem.dp[at.base + i] = mass_times(A, problem, problem.dv, at.base + i, at.base)
         sync()

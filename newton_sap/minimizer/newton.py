@@ -4,6 +4,7 @@ from functools import cache
 
 import warp as wp
 
+from ..linalg.cholesky import begin_rows
 from ..linalg.lanes import sync, total
 from ..packed import pack_large_groups, pack_motion, pack_pools, pack_problem, pack_tree
 from ..prefetch import fetch_group
@@ -172,6 +173,9 @@ def minimize_kernel(evaluate_contact, real, iterative: bool = False):
         pack_pools(pools)
         pack_problem(problem)
         pack_large_groups(large)
+        if lane == 0:
+            begin_rows(problem.last, problem.first, at.base, at.unknowns)
+        sync()
         value = Value()
         now = begin(at)
         while now.reason == GOES_ON:

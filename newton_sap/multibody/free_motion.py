@@ -4,7 +4,7 @@ import warp as wp
 
 from ..boundary.convention import Orders, free_force_from_joint_f, residual_from_body_f
 from ..constraints.drives import Targets, explicit_effort, read_drive
-from ..linalg.cholesky import Skyline, factor_alone, solve_alone
+from ..linalg.cholesky import Skyline, factor_alone, padded, solve_alone
 from ..linalg.inner_loops import hessian_functions, write_symmetric
 from ..packed import pack_motion, pack_tree
 from ..prefetch import fetch_tree
@@ -238,37 +238,34 @@ def add_to_parent(tree: Tree, m: Motion, link: int):
 
 
 @wp.func
-def free_block(tree: Tree, m: Motion, t: int, offset: int, shift: int):
-    """Where the factor of a tree's free dofs lies, prescribed ones lead the tree; the rest as in :class:`Skyline`."""
-    locked = m.locked[t]
+def free_block(tree: Tree, m: Motion, t: int):
+    """Where the factor of a tree's free dofs lies; prescribed ones lead the tree and have no part in it."""
+    unlocked = tree.tree_dof_start[t] + m.locked[t]
     block = Skyline()
-    block.stride = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
-    block.start = wp.int64(tree.tree_factor_start[t] + locked * (block.stride + 1))
-    block.size = block.stride - locked
-    block.offset = offset
-    block.shift = shift
+    block.start = wp.int64(tree.tree_factor_start[t])
+    block.size = tree.tree_dof_start[t + 1] - unlocked
+    block.stride = padded(block.size)
+    block.offset = unlocked
+    block.shift = unlocked
+    block.last = tree.dof_last
     return block
 
 
 @wp.func
 def factor_free_motion(tree: Tree, m: Motion, t: int):
-    """A_ff = U' U of the dofs that are not prescribed."""
-    first = tree.tree_dof_start[t]
-    size = tree.tree_dof_start[t + 1] - first
-    block = tree.tree_block_start[t]
-    factor = tree.tree_factor_start[t]
-    locked = m.locked[t]
-    for i in range(locked, size):
-        last = tree.dof_last[first + i] - first
-        fill_row(m.factor, wp.int64(factor), size, i, last, 0, size, m.A, block + i * size, wp.float64(0.0))
-    factor_alone(m.factor, free_block(tree, m, t, first + locked, first + locked), tree.dof_last, 0, 1)
+    """A_ff = U U' of the dofs that are not prescribed."""
+    size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
+    corner = tree.tree_block_start[t] + m.locked[t] * (size + 1)
+    block = free_block(tree, m, t)
+    for i in range(block.size):
+        fill_row(m.factor, block, i, 0, m.A, corner + i * size, wp.float64(0.0))
+    factor_alone(m.factor, block)
 
 
 @wp.func
 def solve_free(tree: Tree, m: Motion, momentum: wp.array[wp.float64], t: int):
     """A_ff x_f = momentum_f, in its place; entries of prescribed dofs are left alone."""
-    unlocked = tree.tree_dof_start[t] + m.locked[t]
-    solve_alone(m.factor, free_block(tree, m, t, unlocked, unlocked), tree.dof_last, momentum, 0, 1)
+    solve_alone(m.factor, free_block(tree, m, t), momentum)
 
 
 @wp.func
