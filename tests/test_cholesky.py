@@ -91,5 +91,5 @@ def begin(last: wp.array[wp.int32], first: wp.array[wp.int32], size: int):
 
 
 def test_rows_are_padded_to_whole_chunks():
-    """Rows of 1 to 8 entries take 8, and so on."""
+    """Rows of one entry take a chunk, those of one more than a chunk two."""
     assert [padded(n) for n in (1, CHUNK, CHUNK + 1)] == [CHUNK, CHUNK, 2 * CHUNK]

@@ -12,6 +12,7 @@ from rig import Rig
 from newton_sap import SolverSAP
 from newton_sap.boundary import topology
 from newton_sap.boundary.capacity import pair_entries
+from newton_sap.linalg.cholesky import CHUNK
 from newton_sap.scenes import box_stack, gripper_cube, quadruped
 
 TIGHT = {"optimality_rel": 1e-13, "optimality_abs": 1e-16, "cost_rel": 0.0, "cost_abs": 0.0}
@@ -168,11 +169,11 @@ def test_only_factors_that_are_needed_at_once_have_places_of_their_own(monkeypat
     """On a CPU trees share one place for their factors, unless a group is too large for a Hessian."""
     model = box_stack(count=3).model
     small = topology.build_topology(model)
-    assert small.factor_size == 7 * 8 and not small.arrays["tree_factor_start"].any()
+    assert small.factor_size == 7 * CHUNK and not small.arrays["tree_factor_start"].any()
     monkeypatch.setattr(topology, "DIRECT_DOFS", 12)
     large = topology.build_topology(model)
-    assert large.factor_size == 3 * 7 * 8 >= large.block_size and large.arrays["group_hessian_start"] == [-1]
-    np.testing.assert_array_equal(large.arrays["tree_factor_start"], 7 * 8 * np.arange(3))
+    assert large.factor_size == 3 * 7 * CHUNK >= large.block_size and large.arrays["group_hessian_start"] == [-1]
+    np.testing.assert_array_equal(large.arrays["tree_factor_start"], 7 * CHUNK * np.arange(3))
 
 
 def test_legs_do_not_pay_for_each_other():

@@ -12,7 +12,7 @@ import warp as wp
 wp.set_module_options({"enable_backward": False})
 
 
-CHUNK = 8
+CHUNK = 16
 """Entries of a row that a CPU's vectors hold at a time."""
 
 
