@@ -65,9 +65,10 @@ def test_solution_is_that_of_the_dense_matrix(real, alone, accuracy):
         at = Skyline()
         at.start, at.stride, at.size, at.offset = GUARD, stride, size, GUARD
         at.last = wp.array(np.concatenate([np.zeros(GUARD), last]), dtype=wp.int32, device="cpu")
+        blocks = wp.array(np.concatenate([A.ravel(), np.full(CHUNK, np.nan)]), dtype=wp.float64, device="cpu")
         if not alone:
             at.first = wp.zeros(GUARD + size, dtype=wp.int32, device="cpu")
-        wp.launch(kernel, dim=1, inputs=[H, at, wp.array(A.ravel(), dtype=wp.float64, device="cpu"), x], device="cpu")
+        wp.launch(kernel, dim=1, inputs=[H, at, blocks, x], device="cpu")
         solved = x.numpy()
         np.testing.assert_allclose(solved[GUARD:-GUARD], np.linalg.solve(A, b), rtol=0.0, atol=accuracy)
         assert (solved[:GUARD] == 7.0).all() and (solved[-GUARD:] == 7.0).all()

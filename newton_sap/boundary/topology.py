@@ -48,7 +48,7 @@ class Topology:
     dof_count: int
     group_count: int
     block_size: int
-    """Entries of all mass-matrix blocks together."""
+    """Entries of all mass-matrix blocks together, and a chunk after them, for whole chunks are read."""
     factor_size: int
     """Entries that hold their factors; on a CPU, trees of one part share the place of the largest."""
     hessian_size: int
@@ -365,7 +365,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         link_count=len(links),
         dof_count=len(dofs),
         group_count=group_count,
-        block_size=int((sizes * sizes).sum()),
+        block_size=int((sizes * sizes).sum()) + CHUNK,
         **scratch_sizes,
         contact_stride=contact_stride,
         pair_stride=pair_stride,

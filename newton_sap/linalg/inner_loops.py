@@ -133,9 +133,16 @@ _FILL_ROW = """
     {real}* h = H.data + at.start + (long long)row * at.stride;
     const double* a = A.data + entry;
     const int begin = at.first.data ? at.first.data[at.offset + row] / {chunk} * {chunk} : 0;
+#if defined(__CUDA_ARCH__)
     for (int k = begin; k < block; ++k) h[k] = 0;
     for (int k = block; k <= row; ++k) h[k] = ({real})a[k - block];
-    for (int k = row + 1; k % {chunk} != 0; ++k) h[k] = 0;
+#else
+    typedef {real} chunk __attribute__((ext_vector_type({chunk}), aligned(sizeof({real})), may_alias));
+    typedef double source __attribute__((ext_vector_type({chunk}), aligned(sizeof(double)), may_alias));
+    for (int k = begin; k < block; k += {chunk}) *(chunk*)(h + k) = 0;
+    for (int k = block; k <= row; k += {chunk})
+        *(chunk*)(h + k) = __builtin_convertvector(*(const source*)(a + k - block), chunk);
+#endif
     h[row] += ({real})diagonal;
 """
 
@@ -170,7 +177,10 @@ def hessian_functions(real):
         entry: int,
         diagonal: wp.float64,
     ):
-        """One row of H: A's from column ``block`` to the diagonal, to which something is added; zero elsewhere."""
+        """One row of H: A's from column ``block`` to the diagonal, to which something is added, after zeros.
+
+        On a CPU in whole chunks, rows in ascending order: what the last one writes and reads too far belongs to later rows.
+        """
         ...
 
     return add_block, fill_row
