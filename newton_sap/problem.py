@@ -422,24 +422,25 @@ def assemble_problem(
             n0 = pools.contacts.n0[pools.contacts.spin_of[slot]]
             pools.contacts.n0[slot] = wp.where(step.contacts.spins_wait == 1, wp.float64(0.0), n0)
             pools.contacts.slip_scale[slot] = step.contacts.stiction_tolerance
+    write_excess(m, problem, base, problem.count[g], lane)
     for u in range(base + lane, base + problem.count[g], wp.block_dim()):
-        measure_free_motion(m, problem, u, base)
+        measure_free_motion(problem, u)
 
 
 @wp.func
-def write_excess(m: Motion, problem: Problem, u: int, base: int):
-    """excess = A (v - v_star) of one unknown; returns A v."""
-    p = mass_times(m.A, problem, problem.v, u, base)
-    problem.excess[u] = p - mass_times(m.A, problem, problem.v_star, u, base)
-    return p
+def write_excess(m: Motion, problem: Problem, base: int, count: int, lane: int):
+    """dp = A v and excess = A (v - v_star)."""
+    mass_times(m.A, problem, problem.v, problem.dp, base, count, lane, wp.block_dim())
+    mass_times(m.A, problem, problem.v_star, problem.excess, base, count, lane, wp.block_dim())
+    for u in range(base + lane, base + count, wp.block_dim()):
+        problem.excess[u] = problem.dp[u] - problem.excess[u]
 
 
 @wp.func
-def measure_free_motion(m: Motion, problem: Problem, u: int, base: int):
+def measure_free_motion(problem: Problem, u: int):
     """What free motion changes of one unknown's momentum, and what that counts in the stopping rule (F 3.2)."""
-    p0 = write_excess(m, problem, u, base)
     change = problem.scale[u] * problem.excess[u]
-    floor = RESOLUTION * problem.scale[u] * p0
+    floor = RESOLUTION * problem.scale[u] * problem.dp[u]
     problem.change[u] = change * change + floor * floor
 
 
@@ -452,5 +453,4 @@ def restart_from(tree: Tree, m: Motion, problem: Problem, v: wp.array[wp.float64
     for i in range(lane, problem.count[g], wp.block_dim()):
         problem.v[base + i] = v[problem.dof[base + i]]
     sync()
-    for u in range(base + lane, base + problem.count[g], wp.block_dim()):
-        write_excess(m, problem, u, base)
+    write_excess(m, problem, base, problem.count[g], lane)

@@ -54,19 +54,46 @@ def add_transposed(
     ...
 
 
-@wp.func_native("""
-    const double* a = A.data + start;
-    const double* b = x.data + from_;
-    double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-    int k = 0;
-    for (; k + 3 < count; k += 4) {
-        s0 += a[k] * b[k]; s1 += a[k + 1] * b[k + 1]; s2 += a[k + 2] * b[k + 2]; s3 += a[k + 3] * b[k + 3];
-    }
-    for (; k < count; ++k) s0 += a[k] * b[k];
-    return (s0 + s1) + (s2 + s3);
+@wp.func_native(f"""
+    const double* a = A.data;
+    const double* b = x.data;
+#if defined(__CUDA_ARCH__)
+    for (int u = base + lane; u < base + count; u += lanes) {{
+        const int start = base + block.data[u];
+        double sum = 0;
+        for (int k = 0; k < block_end.data[u] - block.data[u]; ++k) sum += a[row.data[u] + k] * b[start + k];
+        y.data[u] = sum;
+    }}
+#else
+    typedef double chunk __attribute__((ext_vector_type({CHUNK}), aligned(sizeof(double)), may_alias));
+    const auto multiply = [](const double* a, long long stride, int size, const double* b, double* y) __attribute__((noinline)) {{
+#pragma clang fp contract(fast)
+        for (int i = 0; i < size; i += {CHUNK}) {{
+            chunk sum = 0;
+#pragma clang loop unroll(disable)
+            for (int k = 0; k < size; ++k) sum += b[k] * *(const chunk*)(a + k * stride + i);
+            for (int c = 0; c < {CHUNK} && i + c < size; ++c) y[i + c] = sum[c];
+        }}
+    }};
+    for (int u = base; u < base + count; u += block_end.data[u] - block.data[u]) {{
+        const int size = block_end.data[u] - block.data[u];
+        multiply(a + row.data[u], size > 1 ? row.data[u + 1] - row.data[u] : 0, size, b + u, y.data + u);
+    }}
+#endif
 """)
-def row_times(A: wp.array[wp.float64], start: int, x: wp.array[wp.float64], from_: int, count: int) -> wp.float64:
-    """One row of a mass-matrix block times a vector."""
+def blocks_times(
+    A: wp.array[wp.float64],
+    row: wp.array[wp.int32],
+    block: wp.array[wp.int32],
+    block_end: wp.array[wp.int32],
+    x: wp.array[wp.float64],
+    y: wp.array[wp.float64],
+    base: int,
+    count: int,
+    lane: int,
+    lanes: int,
+):
+    """y = A x for symmetric A of one block per tree, on a CPU by whole chunks of the block's rows."""
     ...
 
 

@@ -102,6 +102,5 @@ def solve_iteratively(cg: LargeGroups, m: Motion, pools: Pools, problem: Problem
         add_vector(part, rz / before, cg.p, ONE, cg.z)
         sync()
         count += 1
-    for i in range(at.lane, at.unknowns, at.lanes):
-        problem.dp[at.base + i] = mass_times(m.A, problem, problem.dv, at.base + i, at.base)
+    mass_times(m.A, problem, problem.dv, problem.dp, at.base, at.unknowns, at.lane, at.lanes)
     sync()

@@ -79,8 +79,7 @@ def newton_direction(real):
         sync()
         factor(H, matrix, problem.dv, at.lane, at.lanes)
         substitute(H, matrix, problem.dv, at.lane, at.lanes)
-        for i in range(at.lane, at.unknowns, at.lanes):
-            problem.dp[at.base + i] = mass_times(A, problem, problem.dv, at.base + i, at.base)
+        mass_times(A, problem, problem.dv, problem.dp, at.base, at.unknowns, at.lane, at.lanes)
         sync()
 
     return direction

@@ -7,7 +7,7 @@ import warp as wp
 from ..constraints.clamped_linear import clamped_linear
 from ..constraints.response import hessian_block, impulse, tangential
 from ..constraints.slip_direction import follow_slip
-from ..linalg.inner_loops import add_transposed, jacobian_times, row_times
+from ..linalg.inner_loops import add_transposed, blocks_times, jacobian_times
 from ..linalg.lanes import sync, total
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool, Tree
 
@@ -70,10 +70,18 @@ def coupler_velocity(pool: CouplerPool, x: wp.array[wp.float64], row: int, base:
 
 
 @wp.func
-def mass_times(A: wp.array[wp.float64], problem: Problem, x: wp.array[wp.float64], u: int, base: int):
-    """Entry ``u`` of A x; A is one block per tree."""
-    block = problem.block[u]
-    return row_times(A, problem.A_row[u], x, base + block, problem.block_end[u] - block)
+def mass_times(
+    A: wp.array[wp.float64],
+    problem: Problem,
+    x: wp.array[wp.float64],
+    y: wp.array[wp.float64],
+    base: int,
+    count: int,
+    lane: int,
+    lanes: int,
+):
+    """y = A x of a group's unknowns; a lane writes what it writes in any loop over them."""
+    blocks_times(A, problem.A_row, problem.block, problem.block_end, x, y, base, count, lane, lanes)
 
 
 @wp.func
