@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import warp as wp
 
-from newton_sap.linalg.cholesky import CHUNK, Skyline, begin_rows, factor_alone, padded, shared_solve, solve_alone
-from newton_sap.linalg.inner_loops import hessian_functions
+from newton_sap.linalg.cholesky import Skyline, begin_rows, factor_alone, padded, row_filling, shared_solve, solve_alone
+from newton_sap.linalg.chunks import CHUNK
 
 GUARD = 40
 """Entries around matrix and right-hand side that must stay as they are."""
@@ -27,7 +27,7 @@ def random_matrix(random, last: np.ndarray) -> np.ndarray:
 
 def solving_kernel(real, alone: bool):
     """Return a kernel that fills, factors and solves as a step does."""
-    fill_row = hessian_functions(real)[1]
+    fill_row = row_filling(real)
     factor, substitute = shared_solve(real)
 
     @wp.kernel(enable_backward=False, module="unique")

@@ -12,7 +12,7 @@ from rig import Rig
 from newton_sap import SolverSAP
 from newton_sap.boundary import topology
 from newton_sap.boundary.capacity import pair_entries
-from newton_sap.linalg.cholesky import CHUNK
+from newton_sap.linalg.chunks import CHUNK
 from newton_sap.scenes import box_stack, gripper_cube, quadruped
 
 TIGHT = {"optimality_rel": 1e-13, "optimality_abs": 1e-16, "cost_rel": 0.0, "cost_abs": 0.0}

@@ -8,7 +8,7 @@ import newton
 import numpy as np
 import warp as wp
 
-from ..linalg.cholesky import CHUNK
+from ..linalg.chunks import CHUNK
 from ..workspace import DIRECT_DOFS, DIRECT_TREES, Tree, allocate
 
 SUPPORTED_JOINTS = ("PRISMATIC", "REVOLUTE", "BALL", "FIXED", "FREE", "DISTANCE", "D6")

@@ -1,19 +1,18 @@
-"""Cholesky factors of skyline matrices: ``H = U U^T`` with ``U`` in place of the upper triangle.
+"""Cholesky factors of skyline matrices, without square roots: ``H = L^T D^-1 L``, ``L`` in place of H's lower triangle.
 
-The dofs that a dof moves come after it. Eliminated from the end, entries of row ``i`` right of its last one stay zero, so
-separate trees and the branches of one cost each other nothing. The diagonal of ``U`` is kept as its reciprocal. The
-loops are C so that the compiler sees plain pointers; the same text serves CPU and CUDA.
+The dofs that a dof moves come after it. Eliminated from the end, entries of column ``i`` below its last row stay zero, so
+separate trees and the branches of one cost each other little. ``D`` is the diagonal of ``L``; its reciprocals follow the
+last row. A row takes what all rows below it give, chunk by chunk, so that nothing is summed across a vector. The loops are C so that the
+compiler sees plain pointers; the same text serves CPU and CUDA.
 """
 
 from functools import cache
 
 import warp as wp
 
+from .chunks import CHUNK, chunked
+
 wp.set_module_options({"enable_backward": False})
-
-
-CHUNK = 16
-"""Entries of a row that a CPU's vectors hold at a time."""
 
 
 @wp.struct
@@ -21,7 +20,7 @@ class Skyline:
     """Where a matrix lies in an array: entry (i, j), j <= i, at ``start + i stride + j``."""
 
     start: wp.int64
-    stride: int  # a multiple of CHUNK
+    stride: int  # of whole chunks
     size: int
     offset: int  # of row 0 in ``first``, ``last`` and the right-hand side
     shift: int  # what ``last`` counts from
@@ -58,19 +57,19 @@ def widen_skyline(last: wp.array[wp.int32], unknown: wp.array[wp.int32], first: 
         wp.atomic_max(last, base + unknown[s], rightmost)
 
 
+_FILL_ROW = """
+    {real}* h = H.data + at.start + (long long)row * at.stride;
+    const double* a = A.data + entry;
+    for (int k = at.first.data ? at.first.data[at.offset + row] / width * width : 0; k < block; k += width)
+        *(chunk*)(h + k) = 0;
+    for (int k = block; k <= row; k += width) *(chunk*)(h + k) = CONVERT(*(const source*)(a + k - block));
+    h[row] += ({real})diagonal;
+"""
+
 _HEAD = """
-#if defined(__CUDA_ARCH__)
-    typedef {real} chunk;  // neighbouring lanes, neighbouring columns
-#define APART
-#else
-#pragma clang fp contract(fast)
-    typedef {real} chunk __attribute__((ext_vector_type({chunk}), aligned(sizeof({real})), may_alias));
-#define APART __attribute__((noinline))  // what is inlined into the minimiser finds no registers left
-#endif
     const auto work = [](
         {real}* h, double* b, long long stride, int size, const int* first, const int* last, int shift, int lane, int lanes
     ) APART {{
-        constexpr int width = sizeof(chunk) / sizeof({real});
         {real}* inverse = h + size * stride;
 """
 
@@ -80,7 +79,6 @@ _TAIL = """
         H.data + at.start, {x}, at.stride, at.size, at.first.data ? at.first.data + at.offset : nullptr,
         at.last.data + at.offset, at.shift, {lane}, {lanes}
     );
-#undef APART
 """
 
 _FACTOR = """
@@ -137,9 +135,9 @@ _BACKWARD = """
 def _native(text: str, real, x: str = "nullptr", shared: bool = False, forward: bool = False):
     """Return what makes a device function of C text for a matrix of Warp scalar type ``real``."""
     return wp.func_native(
-        (_HEAD + text + _TAIL).format(
-            real="double" if real is wp.float64 else "float",
-            chunk=CHUNK,
+        chunked(
+            _HEAD + text + _TAIL,
+            _c_name(real),
             tiny="1e-14" if real is wp.float64 else "1e-6",
             x=x,
             lane="lane" if shared else "0",
@@ -150,6 +148,33 @@ def _native(text: str, real, x: str = "nullptr", shared: bool = False, forward: 
             forward_end="b[j] = y * inverse[j];" if forward else "",
         )
     )
+
+
+def _c_name(real) -> str:
+    return "double" if real is wp.float64 else "float"
+
+
+@cache
+def row_filling(real):
+    """Return the function that fills a row of a matrix of Warp scalar type ``real``."""
+
+    @wp.func_native(chunked(_FILL_ROW, _c_name(real)))
+    def fill_row(
+        H: wp.array[real],
+        at: Skyline,
+        row: int,
+        block: int,
+        A: wp.array[wp.float64],
+        entry: int,
+        diagonal: wp.float64,
+    ):
+        """One row of H: A's from column ``block`` to the diagonal, to which something is added, after zeros.
+
+        A single lane fills rows in ascending order: what one writes and reads too far belongs to those after it.
+        """
+        ...
+
+    return fill_row
 
 
 @cache

@@ -8,7 +8,8 @@ from functools import cache
 
 import warp as wp
 
-from .cholesky import CHUNK, Skyline
+from .cholesky import Skyline
+from .chunks import chunked
 
 wp.set_module_options({"enable_backward": False})
 
@@ -54,33 +55,33 @@ def add_transposed(
     ...
 
 
-@wp.func_native(f"""
-    const double* a = A.data;
-    const double* b = x.data;
-#if defined(__CUDA_ARCH__)
-    for (int u = base + lane; u < base + count; u += lanes) {{
-        const int start = base + block.data[u];
-        double sum = 0;
-        for (int k = 0; k < block_end.data[u] - block.data[u]; ++k) sum += a[row.data[u] + k] * b[start + k];
-        y.data[u] = sum;
-    }}
-#else
-    typedef double chunk __attribute__((ext_vector_type({CHUNK}), aligned(sizeof(double)), may_alias));
-    const auto multiply = [](const double* a, long long stride, int size, const double* b, double* y) __attribute__((noinline)) {{
-#pragma clang fp contract(fast)
-        for (int i = 0; i < size; i += {CHUNK}) {{
+_BLOCKS_TIMES = """
+#if WP_TILE_BLOCK_DIM == 1
+    const auto multiply = [](const double* a, long long stride, int size, const double* b, double* y) APART {{
+        for (int i = 0; i < size; i += width) {{
             chunk sum = 0;
 #pragma clang loop unroll(disable)
             for (int k = 0; k < size; ++k) sum += b[k] * *(const chunk*)(a + k * stride + i);
-            for (int c = 0; c < {CHUNK} && i + c < size; ++c) y[i + c] = sum[c];
+            for (int c = 0; c < width && i + c < size; ++c) y[i + c] = sum[c];
         }}
     }};
     for (int u = base; u < base + count; u += block_end.data[u] - block.data[u]) {{
         const int size = block_end.data[u] - block.data[u];
-        multiply(a + row.data[u], size > 1 ? row.data[u + 1] - row.data[u] : 0, size, b + u, y.data + u);
+        multiply(A.data + row.data[u], size > 1 ? row.data[u + 1] - row.data[u] : 0, size, x.data + u, y.data + u);
+    }}
+#else
+    for (int u = base + lane; u < base + count; u += lanes) {{
+        const double* a = A.data + row.data[u];
+        const double* b = x.data + base + block.data[u];
+        double sum = 0;
+        for (int k = 0; k < block_end.data[u] - block.data[u]; ++k) sum += a[k] * b[k];
+        y.data[u] = sum;
     }}
 #endif
-""")
+"""
+
+
+@wp.func_native(chunked(_BLOCKS_TIMES))
 def blocks_times(
     A: wp.array[wp.float64],
     row: wp.array[wp.int32],
@@ -156,27 +157,10 @@ _ADD_BLOCK = (
 """
 )
 
-_FILL_ROW = """
-    {real}* h = H.data + at.start + (long long)row * at.stride;
-    const double* a = A.data + entry;
-    const int begin = at.first.data ? at.first.data[at.offset + row] / {chunk} * {chunk} : 0;
-#if defined(__CUDA_ARCH__)
-    for (int k = begin; k < block; ++k) h[k] = 0;
-    for (int k = block; k <= row; ++k) h[k] = ({real})a[k - block];
-#else
-    typedef {real} chunk __attribute__((ext_vector_type({chunk}), aligned(sizeof({real})), may_alias));
-    typedef double source __attribute__((ext_vector_type({chunk}), aligned(sizeof(double)), may_alias));
-    for (int k = begin; k < block; k += {chunk}) *(chunk*)(h + k) = 0;
-    for (int k = block; k <= row; k += {chunk})
-        *(chunk*)(h + k) = __builtin_convertvector(*(const source*)(a + k - block), chunk);
-#endif
-    h[row] += ({real})diagonal;
-"""
-
 
 @cache
-def hessian_functions(real):
-    """Return (add_block, fill_row) for a Hessian of Warp scalar type ``real``."""
+def block_adding(real):
+    """Return the function that adds a contact's block to a Hessian of Warp scalar type ``real``."""
     name = "double" if real is wp.float64 else "float"
 
     @wp.func_native(_ADD_BLOCK.format(real=name))
@@ -194,20 +178,4 @@ def hessian_functions(real):
         """H += J^T G J of one contact, lower triangle; unknowns ascend."""
         ...
 
-    @wp.func_native(_FILL_ROW.format(real=name, chunk=CHUNK))
-    def fill_row(
-        H: wp.array[real],
-        at: Skyline,
-        row: int,
-        block: int,
-        A: wp.array[wp.float64],
-        entry: int,
-        diagonal: wp.float64,
-    ):
-        """One row of H: A's from column ``block`` to the diagonal, to which something is added, after zeros.
-
-        On a CPU in whole chunks, rows in ascending order: what the last one writes and reads too far belongs to later rows.
-        """
-        ...
-
-    return add_block, fill_row
+    return add_block

@@ -4,8 +4,8 @@ from functools import cache
 
 import warp as wp
 
-from ..linalg.cholesky import Skyline, padded, shared_solve
-from ..linalg.inner_loops import hessian_functions
+from ..linalg.cholesky import Skyline, padded, row_filling, shared_solve
+from ..linalg.inner_loops import block_adding
 from ..linalg.lanes import sync
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
 from .objective import Range, is_closed, mass_times, row_stiffness
@@ -17,7 +17,7 @@ wp.set_module_options({"enable_backward": False})
 def newton_direction(real):
     """Return the device function that computes ``dv`` and ``dp = A dv`` with a Hessian of scalar type ``real``."""
     factor, substitute = shared_solve(real)
-    add_block, fill_row = hessian_functions(real)
+    fill_row, add_block = row_filling(real), block_adding(real)
 
     @wp.func
     def fill_rows(

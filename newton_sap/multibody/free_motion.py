@@ -4,8 +4,8 @@ import warp as wp
 
 from ..boundary.convention import Orders, free_force_from_joint_f, residual_from_body_f
 from ..constraints.drives import Targets, explicit_effort, read_drive
-from ..linalg.cholesky import Skyline, factor_alone, padded, solve_alone
-from ..linalg.inner_loops import hessian_functions, write_symmetric
+from ..linalg.cholesky import Skyline, factor_alone, padded, row_filling, solve_alone
+from ..linalg.inner_loops import write_symmetric
 from ..packed import pack_motion, pack_tree
 from ..prefetch import fetch_tree
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
@@ -27,7 +27,7 @@ from .velocity_products import gather_momentum, push_products, rounds_needed
 
 wp.set_module_options({"enable_backward": False})
 
-_, fill_row = hessian_functions(wp.float64)
+fill_row = row_filling(wp.float64)
 
 
 @wp.struct
@@ -253,7 +253,7 @@ def free_block(tree: Tree, m: Motion, t: int):
 
 @wp.func
 def factor_free_motion(tree: Tree, m: Motion, t: int):
-    """A_ff = U U' of the dofs that are not prescribed."""
+    """Factor A_ff, of the dofs that are not prescribed."""
     size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
     corner = tree.tree_block_start[t] + m.locked[t] * (size + 1)
     block = free_block(tree, m, t)
