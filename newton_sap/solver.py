@@ -392,7 +392,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def update_contacts(self, contacts: newton.Contacts, state: newton.State | None = None) -> None:
         """Write the last step's contact forces to ``contacts.force``; request the ``contact_f`` observable instead."""
-        if contacts.force is None:
+        if getattr(contacts, "force", None) is None:
             raise ValueError(
                 "contacts.force is not allocated; request the contact_f observable of solver.observables()"
             )

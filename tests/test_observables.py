@@ -553,6 +553,9 @@ def test_forces_of_the_last_step_need_its_rows():
     short = newton.Contacts(4, 0, requested_attributes={"force"}, device=model.device)
     with pytest.raises(ValueError, match="contacts.force has 4 rows, the contacts of the last step"):
         solver.update_contacts(short)
+    for none in (None, contacts):
+        with pytest.raises(ValueError, match="contacts.force is not allocated; request the contact_f observable"):
+            solver.update_contacts(none)
 
 
 @pytest.mark.parametrize("jointed", [False, True], ids=["loose", "fixed"])

@@ -1,8 +1,7 @@
 """Rows of matrices by whole chunks: vectors of a CPU, which has one lane; neighbouring lanes elsewhere."""
 
 CHUNK = 16
-"""Entries of a row that a CPU works on at a time. With 8, thirty bodies in one skyline take 1.3 times as long; with 32, ants
-1.07 times."""
+"""Entries of a row that a CPU works on at a time."""
 
 CHUNKS = """
 #if WP_TILE_BLOCK_DIM == 1
