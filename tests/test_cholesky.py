@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import warp as wp
 
-from newton_sap.linalg.cholesky import Skyline, begin_rows, factor_alone, padded, row_filling, shared_solve, solve_alone
-from newton_sap.linalg.chunks import CHUNK
+from newton_sap.linalg.cholesky import Skyline, begin_rows, factor_alone, row_filling, shared_solve, solve_alone
+from newton_sap.linalg.chunks import CHUNK, padded
 
 GUARD = 40
 """Entries around matrix and right-hand side that must stay as they are."""

@@ -8,6 +8,7 @@ import newton
 import numpy as np
 import warp as wp
 
+from ..linalg.cholesky import skyline_entries
 from ..linalg.chunks import CHUNK
 from ..workspace import DIRECT_DOFS, DIRECT_TREES, Tree, allocate
 
@@ -447,17 +448,12 @@ def _direct(model, group_dofs, group_trees) -> np.ndarray:
 def _scratch(direct, group_dofs, tree_dofs, groups, group_part, device) -> tuple[dict, dict]:
     """Return where Hessians and factors lie, and how many entries hold them."""
     part = group_part if device.is_cpu else None
-    hessian_start, hessian_size = place_blocks(np.where(direct, _entries(group_dofs), 0), part)
+    hessian_start, hessian_size = place_blocks(np.where(direct, skyline_entries(group_dofs), 0), part)
     # A large group's preconditioner takes the place of its trees' factors, all of which it needs at once.
     alone = part is None or not direct.all()
-    factor_start, factor_size = place_blocks(_entries(tree_dofs), None if alone else part[groups])
+    factor_start, factor_size = place_blocks(skyline_entries(tree_dofs), None if alone else part[groups])
     starts = {"group_hessian_start": np.where(direct, hessian_start, -1), "tree_factor_start": factor_start}
     return starts, {"hessian_size": hessian_size, "factor_size": factor_size}
-
-
-def _entries(rows: np.ndarray) -> np.ndarray:
-    """Return how many entries matrices of so many rows take, each row padded to whole chunks."""
-    return (rows + 1) * (-(-rows // CHUNK) * CHUNK)
 
 
 def place_blocks(entries: np.ndarray, part: np.ndarray | None) -> tuple[np.ndarray, int]:

@@ -10,7 +10,7 @@ from functools import cache
 
 import warp as wp
 
-from .chunks import CHUNK, chunked
+from .chunks import chunked, padded
 
 wp.set_module_options({"enable_backward": False})
 
@@ -28,10 +28,12 @@ class Skyline:
     first: wp.array[wp.int32]  # the first column that a row has; absent: 0 for all
 
 
-@wp.func
-def padded(columns: int):
-    """Return how far apart rows of so many columns lie: what is done to chunks of a row stays in it."""
-    return (columns + CHUNK - 1) // CHUNK * CHUNK
+def skyline_entries(rows):
+    """Return how many entries a matrix of so many rows takes with the reciprocals after it, an array for an array."""
+    return (rows + 1) * padded(rows)
+
+
+row_stride = wp.func(padded)  # what kernels call
 
 
 @wp.func_native("""
@@ -132,8 +134,11 @@ _BACKWARD = """
 """
 
 
-def _native(text: str, real, x: str = "nullptr", shared: bool = False, forward: bool = False):
-    """Return what makes a device function of C text for a matrix of Warp scalar type ``real``."""
+def _native(text: str, real, x: str = "nullptr", shared: bool = False):
+    """Return what makes a device function of C text for a matrix of Warp scalar type ``real``.
+
+    Lanes that share a matrix solve with it once, so the right-hand side goes along with the factor.
+    """
     return wp.func_native(
         chunked(
             _HEAD + text + _TAIL,
@@ -143,9 +148,9 @@ def _native(text: str, real, x: str = "nullptr", shared: bool = False, forward: 
             lane="lane" if shared else "0",
             lanes="lanes" if shared else "1",
             sync="WP_TILE_SYNC();" if shared else "",
-            forward_begin="double y = b[j];" if forward else "",
-            forward_add="y -= below[j] * b[j + k];" if forward else "",
-            forward_end="b[j] = y * inverse[j];" if forward else "",
+            forward_begin="double y = b[j];" if shared else "",
+            forward_add="y -= below[j] * b[j + k];" if shared else "",
+            forward_end="b[j] = y * inverse[j];" if shared else "",
         )
     )
 
@@ -185,7 +190,7 @@ def shared_solve(real):
     """
     x = "x.data + at.offset"
 
-    @_native(_FACTOR, real, x, shared=True, forward=True)
+    @_native(_FACTOR, real, x, shared=True)
     def factor(H: wp.array[real], at: Skyline, x: wp.array[wp.float64], lane: int, lanes: int): ...
 
     @_native(_BACKWARD, real, x, shared=True)

@@ -3,6 +3,12 @@
 CHUNK = 16
 """Entries of a row that a CPU works on at a time."""
 
+
+def padded(columns: int):
+    """Return how far apart rows of so many columns lie, an array for an array: what is done to chunks of a row stays in it."""
+    return (columns + CHUNK - 1) // CHUNK * CHUNK
+
+
 CHUNKS = """
 #if WP_TILE_BLOCK_DIM == 1
 #pragma clang fp contract(fast)

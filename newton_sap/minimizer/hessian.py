@@ -4,7 +4,7 @@ from functools import cache
 
 import warp as wp
 
-from ..linalg.cholesky import Skyline, padded, row_filling, shared_solve
+from ..linalg.cholesky import Skyline, row_filling, row_stride, shared_solve
 from ..linalg.inner_loops import block_adding
 from ..linalg.lanes import sync
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
@@ -64,7 +64,7 @@ def newton_direction(real):
         """Assemble, factor, solve; then dp = A dv."""
         matrix = Skyline()
         matrix.start = start
-        matrix.stride = padded(at.unknowns)
+        matrix.stride = row_stride(at.unknowns)
         matrix.size = at.unknowns
         matrix.offset = at.base
         matrix.last = problem.last

@@ -4,7 +4,7 @@ import warp as wp
 
 from ..boundary.convention import Orders, free_force_from_joint_f, residual_from_body_f
 from ..constraints.drives import Targets, explicit_effort, read_drive
-from ..linalg.cholesky import Skyline, factor_alone, padded, row_filling, solve_alone
+from ..linalg.cholesky import Skyline, factor_alone, row_filling, row_stride, solve_alone
 from ..linalg.inner_loops import write_symmetric
 from ..packed import pack_motion, pack_tree
 from ..prefetch import fetch_tree
@@ -244,7 +244,7 @@ def free_block(tree: Tree, m: Motion, t: int):
     block = Skyline()
     block.start = wp.int64(tree.tree_factor_start[t])
     block.size = tree.tree_dof_start[t + 1] - unlocked
-    block.stride = padded(block.size)
+    block.stride = row_stride(block.size)
     block.offset = unlocked
     block.shift = unlocked
     block.last = tree.dof_last
