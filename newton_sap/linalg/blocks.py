@@ -63,8 +63,12 @@ _GROUP = """
     const int* entry = H.entry.data + at.items;
     double* pair = H.pair.data + at.start;
     const auto stride_of = [&](int i) { return node_end[i] > i + 1 ? row[i + 1] - row[i] : 1; };
-    // A CPU's compiler makes vectors of loops over free bodies, whose length it knows.
-    const auto is_six = [](int n) { return WP_TILE_BLOCK_DIM == 1 && n == 6; };
+#if WP_TILE_BLOCK_DIM == 1
+    // A row of a free body's block, which a CPU works on as a whole.
+    typedef double six __attribute__((ext_vector_type(6), aligned(sizeof(double)), may_alias));
+    typedef long long places __attribute__((ext_vector_type(6)));
+    const places place = {0, 1, 2, 3, 4, 5};
+#endif
 """
 
 _SOLVE_NODE = """
@@ -73,15 +77,15 @@ _SOLVE_NODE = """
         const double* X = H.inverse.data + row[i];
         const int stride = stride_of(i);
         b += i; y += i;
-        if (is_six(n)) {
-            double Xb[6] = {}, sum[6] = {};
-            for (int c = 0; c < 6; ++c)
-                for (int r = c; r < 6; ++r) Xb[r] += X[c * stride + r] * b[c];
-            for (int r = 0; r < 6; ++r)
-                for (int k = 0; k <= r; ++k) sum[k] += X[r * stride + k] * Xb[r];
-            for (int r = 0; r < 6; ++r) y[r] = sum[r];
+#if WP_TILE_BLOCK_DIM == 1
+        if (n == 6) {
+            six Xb = 0, sum = 0;
+            for (int c = 0; c < 6; ++c) Xb += b[c] * (place >= c ? *(const six*)(X + c * stride) : 0);
+            for (int r = 0; r < 6; ++r) sum += Xb[r] * (place <= r ? *(const six*)(X + r * stride) : 0);
+            *(six*)y = sum;
             return;
         }
+#endif
         for (int r = lane; r < n; r += lanes) {
             double sum = 0.0;
             for (int c = 0; c <= r; ++c) sum += X[r * stride + c] * b[c];
@@ -103,12 +107,35 @@ _SOLVE_NODE = """
 @wp.func_native(
     _GROUP
     + """
+    // What cancellation eats of a pivot is rounding.
+    const auto kept = [](double pivot, double before) { return pivot > 1e-14 * before ? pivot : before; };
     // D = L L^T and X = L^-1, below the diagonal and mirrored above it.
     const auto invert = [&](double* X, const double* own, int n, int stride) {
+#if WP_TILE_BLOCK_DIM == 1
+        if (n == 6) {  // D^-1 = Y^T diag(inverse) Y
+            six D[6], Y[6];
+            double inverse[6];
+            for (int r = 0; r < 6; ++r) {
+                D[r] = *(const six*)(X + r * stride);
+                Y[r] = 0;
+                Y[r][r] = 1.0;
+            }
+            for (int k = 0; k < 6; ++k) {
+                inverse[k] = 1.0 / kept(D[k][k], own[k * stride + k]);
+                for (int r = k + 1; r < 6; ++r) {
+                    const double factor = D[k][r] * inverse[k];
+                    D[r] -= factor * D[k];
+                    Y[r] -= factor * Y[k];
+                }
+            }
+            for (int k = 0; k < 6; ++k) Y[k] *= sqrt(inverse[k]);
+            for (int r = 0; r < 6; ++r)
+                for (int c = 0; c < 6; ++c) X[r * stride + c] = c <= r ? Y[r][c] : Y[c][r];
+            return;
+        }
+#endif
         for (int k = 0; k < n; ++k) {
-            // What cancellation eats of a pivot is rounding.
-            const double kept = own[k * stride + k], pivot = X[k * stride + k];
-            const double inverse = 1.0 / sqrt(pivot > 1e-14 * kept ? pivot : kept);
+            const double inverse = 1.0 / sqrt(kept(X[k * stride + k], own[k * stride + k]));
             WP_TILE_SYNC();
             for (int r = k + 1 + lane; r < n; r += lanes) X[r * stride + k] *= inverse;
             if (lane == 0) X[k * stride + k] = inverse;
@@ -132,16 +159,21 @@ _SOLVE_NODE = """
     double* solved = second_scratch.data + at.base;
     // Da -= B^T X^T X B
     const auto take = [&](const double* X, int n, int stride, const double* B, int m, double* Da, int stride_a) {
-        if (is_six(n) && is_six(m)) {
-            double W[36] = {};
-            for (int k = 0; k < 6; ++k)
-                for (int l = 0; l <= k; ++l)
-                    for (int c = 0; c < 6; ++c) W[6 * k + c] += X[k * stride + l] * B[6 * l + c];
-            for (int k = 0; k < 6; ++k)
-                for (int c = 0; c < 6; ++c)
-                    for (int j = 0; j < 6; ++j) Da[c * stride_a + j] -= W[6 * k + c] * W[6 * k + j];
+#if WP_TILE_BLOCK_DIM == 1
+        if (n == 6 && m == 6) {
+            six W[6];
+            for (int k = 0; k < 6; ++k) {
+                W[k] = 0;
+                for (int l = 0; l <= k; ++l) W[k] += X[k * stride + l] * *(const six*)(B + 6 * l);
+            }
+            for (int c = 0; c < 6; ++c) {
+                six sum = 0;
+                for (int k = 0; k < 6; ++k) sum += W[k][c] * W[k];
+                *(six*)(Da + c * stride_a) -= sum;
+            }
             return;
         }
+#endif
         for (int c = 0; c < m; ++c) {
             bool some = false;  // contacts move few of a long node's unknowns
             for (int l = 0; l < n; ++l) some |= B[l * m + c] != 0.0;
@@ -195,40 +227,64 @@ def factor_blocks(
     const double* b = right.data + at.base;
     double* out = x.data + at.base;
     double* rest = Dx.data + at.base;
+    double* left = w.data + at.base;
     for (int end = at.unknowns; end > 0; end = node[end - 1]) {
-        const int i = node[end - 1], n = end - i;
-        double taken[6] = {};
+        const int i = node[end - 1], n = end - i, stride = stride_of(i);
+        const double* own = H.own.data + row[i];
+#if WP_TILE_BLOCK_DIM == 1
+        six products[6] = {};
+#endif
         for (int r = lane; r < n; r += lanes) rest[i + r] = b[i + r];
         for (int p = pair_start[i]; p < pair_end[i]; ++p) {
             const int a = later[p], m = node_end[a] - a;
             const double* B = pair + entry[p];
-            if (is_six(n) && is_six(m)) {
-                const double* t = out + a;
-                const double t0 = t[0], t1 = t[1], t2 = t[2], t3 = t[3], t4 = t[4], t5 = t[5];
-                for (int r = 0; r < 6; ++r) {
-                    const double* b = B + 6 * r;
-                    taken[r] += (b[0] * t0 + b[2] * t2 + b[4] * t4) + (b[1] * t1 + b[3] * t3 + b[5] * t5);
-                }
-            } else {
-                for (int r = lane; r < n; r += lanes) {
-                    double sum = 0.0;
-                    for (int c = 0; c < m; ++c) sum += B[r * m + c] * out[a + c];
-                    rest[i + r] -= sum;
-                }
+#if WP_TILE_BLOCK_DIM == 1
+            if (n == 6 && m == 6) {
+                for (int r = 0; r < 6; ++r) products[r] += *(const six*)(B + 6 * r) * *(const six*)(out + a);
+                continue;
+            }
+#endif
+            for (int r = lane; r < n; r += lanes) {
+                double sum = 0.0;
+                for (int c = 0; c < m; ++c) sum += B[r * m + c] * out[a + c];
+                rest[i + r] -= sum;
             }
         }
-        if (is_six(n))
-            for (int r = 0; r < 6; ++r) rest[i + r] -= taken[r];
+#if WP_TILE_BLOCK_DIM == 1
+        if (n == 6)
+            for (int r = 0; r < 6; ++r) {
+                const six of = products[r];
+                rest[i + r] -= (of[0] + of[2] + of[4]) + (of[1] + of[3] + of[5]);
+            }
+#endif
         WP_TILE_SYNC();
         solve_node(i, n, rest, out);
         WP_TILE_SYNC();
+#if WP_TILE_BLOCK_DIM == 1
+        if (n == 6) {
+            six sum = *(const six*)(b + i) - 2.0 * *(const six*)(rest + i);
+            for (int c = 0; c < 6; ++c) sum += out[i + c] * *(const six*)(own + c * stride);
+            *(six*)(left + i) = sum;
+            continue;
+        }
+#endif
+        for (int r = lane; r < n; r += lanes) {
+            double sum = b[i + r] - 2.0 * rest[i + r];
+            for (int c = 0; c < n; ++c) sum += own[r * stride + c] * out[i + c];
+            left[i + r] = sum;
+        }
     }
 """
 )
 def solve_upper(
-    H: BlockMatrix, at: BlockRange, right: wp.array[wp.float64], x: wp.array[wp.float64], Dx: wp.array[wp.float64]
+    H: BlockMatrix,
+    at: BlockRange,
+    right: wp.array[wp.float64],
+    x: wp.array[wp.float64],
+    Dx: wp.array[wp.float64],
+    w: wp.array[wp.float64],
 ):
-    """x with (D + L)^T x = right, and D x."""
+    """x with (D + L)^T x = right, D x, and w = (H - D - L) x, which is right + own x - 2 D x."""
     ...
 
 
@@ -245,18 +301,19 @@ def solve_upper(
         for (int p = pair_start[i]; p < pair_end[i]; ++p) {
             const int a = later[p], m = node_end[a] - a;
             const double* B = pair + entry[p];
-            if (is_six(n) && is_six(m)) {
-                double taken[6] = {};
-                for (int r = 0; r < 6; ++r)
-                    for (int c = 0; c < 6; ++c) taken[c] += out[i + r] * B[6 * r + c];
-                for (int c = 0; c < 6; ++c) rest[a + c] -= taken[c];
-            } else {
-                double* __restrict later_rest = rest + a;
-                for (int r = 0; r < n; ++r) {
-                    const double factor = out[i + r];
-                    const double* __restrict entries = B + r * m;
-                    for (int c = lane; c < m; c += lanes) later_rest[c] -= factor * entries[c];
-                }
+#if WP_TILE_BLOCK_DIM == 1
+            if (n == 6 && m == 6) {
+                six taken = 0;
+                for (int r = 0; r < 6; ++r) taken += out[i + r] * *(const six*)(B + 6 * r);
+                *(six*)(rest + a) -= taken;
+                continue;
+            }
+#endif
+            double* __restrict later_rest = rest + a;
+            for (int r = 0; r < n; ++r) {
+                const double factor = out[i + r];
+                const double* __restrict entries = B + r * m;
+                for (int c = lane; c < m; c += lanes) later_rest[c] -= factor * entries[c];
             }
         }
         WP_TILE_SYNC();
@@ -273,27 +330,16 @@ def solve_lower(H: BlockMatrix, at: BlockRange, right: wp.array[wp.float64], x: 
     + """
     for (int i = 0; i < at.unknowns; i = node_end[i]) {
         const int n = node_end[i] - i, stride = stride_of(i);
-        const double* own = H.own.data + row[i];
-        const double* b = x.data + at.base + i;
-        double* out = y.data + at.base + i;
-        if (is_six(n)) {
-            double sum[6] = {};
-            for (int c = 0; c < 6; ++c)  // of a symmetric block
-                for (int r = 0; r < 6; ++r) sum[r] += own[c * stride + r] * b[c];
-            for (int r = 0; r < 6; ++r) out[r] = sum[r];
-        } else {
-            for (int r = lane; r < n; r += lanes) {
-                double sum = 0.0;
-                for (int c = 0; c < n; ++c) sum += own[r * stride + c] * b[c];
-                out[r] = sum;
-            }
-        }
+        const double* __restrict a = source.data + row[i];
+        double* __restrict b = to.data + row[i];
+        for (int r = lane; r < n; r += lanes)
+            for (int c = 0; c < n; ++c) b[r * stride + c] = a[r * stride + c];
     }
     WP_TILE_SYNC();
 """
 )
-def multiply_own(H: BlockMatrix, at: BlockRange, x: wp.array[wp.float64], y: wp.array[wp.float64]):
-    """y = own x."""
+def copy_diagonal(H: BlockMatrix, at: BlockRange, to: wp.array[wp.float64], source: wp.array[wp.float64]):
+    """to = source, both blocks on the diagonal that lie as H's."""
     ...
 
 
@@ -305,7 +351,8 @@ def multiply_own(H: BlockMatrix, at: BlockRange, x: wp.array[wp.float64], y: wp.
         const int i = node[u[0]], a = node[u[count - 1]];
         const int n = node_end[i] - i, m = a == i ? 0 : node_end[a] - a;
         double* B = m ? pair + entry[of_pair] : nullptr;
-        if (is_six(n) && count == n + m && (m == 0 || m == 6)) {
+#if WP_TILE_BLOCK_DIM == 1
+        if (n == 6 && count == n + m && (m == 0 || m == 6)) {
             double x[3][12], Gx[3][12];
             for (int c = 0; c < count; ++c)
                 for (int k = 0; k < 3; ++k) x[k][c] = j[3 * c + k];
@@ -324,6 +371,7 @@ def multiply_own(H: BlockMatrix, at: BlockRange, x: wp.array[wp.float64], y: wp.
             product(6, 6, own + row[a], stride_of(a));
             return;
         }
+#endif
         for (int b = lane; b < count; b += lanes) {
             const double x = j[3 * b], y = j[3 * b + 1], z = j[3 * b + 2];
             const double g0 = G[0][0] * x + G[0][1] * y + G[0][2] * z;

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from ..linalg.blocks import BlockMatrix, BlockRange, add_contacts, factor_blocks
+from ..linalg.blocks import BlockMatrix, BlockRange, add_contacts, copy_diagonal, factor_blocks
 from ..linalg.lanes import sync
 from ..workspace import CouplerPool, Motion, Pools, Problem
 from .objective import Range, is_closed, row_stiffness
@@ -159,10 +159,9 @@ def assemble_blocks(H: BlockMatrix, m: Motion, pools: Pools, problem: Problem, a
     """H at the iterate, and its approximate factorisation."""
     if at.lane == 0:
         find_pairs(H, pools, at, part)
+    copy_diagonal(H, part, H.own, m.A)
     for i in range(at.lane, at.unknowns, at.lanes):
         u = at.base + i
-        for j in range(H.node_end[u] - H.node[u]):
-            H.own[H.row[u] + j] = m.A[H.row[u] + j]
         diagonal = H.row[u] + i - H.node[u]
         H.own[diagonal] = H.own[diagonal] + row_stiffness(pools.rows, problem, u)
     sync()
@@ -171,9 +170,5 @@ def assemble_blocks(H: BlockMatrix, m: Motion, pools: Pools, problem: Problem, a
     for c in range(at.couplers):
         add_coupler(H, pools.couplers, at, part, at.coupler_start + c, H.item_pair[part.items + at.contacts + c])
         sync()
-    for i in range(at.lane, at.unknowns, at.lanes):
-        u = at.base + i
-        for j in range(H.row[u], H.row[u] + H.node_end[u] - H.node[u]):
-            H.inverse[j] = H.own[j]
-    sync()
+    copy_diagonal(H, part, H.inverse, H.own)
     factor_blocks(H, part, problem.dv, problem.dp)

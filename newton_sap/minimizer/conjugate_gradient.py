@@ -7,7 +7,7 @@ exactly in the first iteration.
 
 import warp as wp
 
-from ..linalg.blocks import BlockMatrix, BlockRange, add_vector, multiply_own, partial_product, solve_lower, solve_upper
+from ..linalg.blocks import BlockMatrix, BlockRange, add_vector, partial_product, solve_lower, solve_upper
 from ..linalg.lanes import sync, total
 from ..workspace import CouplerPool, LargeGroups, Motion, Pools, Problem
 from .block_hessian import WIDE, assemble_blocks, block_range
@@ -22,7 +22,7 @@ PATIENCE = wp.constant(40)
 STRICT_TOLERANCE = wp.constant(wp.float64(1.0e-3))
 """and the reduction from then on."""
 MAX_ITERATIONS = wp.constant(1000)
-ONE, TWO = wp.constant(wp.float64(1.0)), wp.constant(wp.float64(2.0))
+ONE = wp.constant(wp.float64(1.0))
 
 
 @wp.func
@@ -60,10 +60,7 @@ def add_wide_couplers(
 @wp.func
 def multiply(cg: LargeGroups, pool: CouplerPool, at: Range, part: BlockRange):
     """t = (D + L)^-T p, q = (D + L)^-1 H t, and D q."""
-    solve_upper(cg.H, part, cg.p, cg.t, cg.Dq)
-    multiply_own(cg.H, part, cg.t, cg.w)
-    add_vector(part, ONE, cg.w, ONE, cg.p)
-    add_vector(part, ONE, cg.w, -TWO, cg.Dq)
+    solve_upper(cg.H, part, cg.p, cg.t, cg.Dq, cg.w)
     sync()
     add_wide_couplers(cg.H, pool, at, part, cg.t, cg.w)
     solve_lower(cg.H, part, cg.w, cg.q)
