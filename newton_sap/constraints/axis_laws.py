@@ -54,6 +54,12 @@ class Axis:
 
 
 @wp.func
+def expected_speed(axis: Axis):
+    """What a coordinate's rate is expected to stay below; drives, contacts and couplings may throw it farther."""
+    return wp.float64(2.0) * axis.speed
+
+
+@wp.func
 def row_law(sign: wp.float64, v_hat: wp.float64, R: wp.float64, lower: wp.float64, upper: wp.float64):
     """A row that acts; bounds that are no numbers, which a clamp would pass over, make its velocity none."""
     row = RowLaw()
@@ -99,8 +105,8 @@ def stop_law(
     """Keep ``gap`` from closing by the stiffness ``k`` and damping ``kd``."""
     if k <= wp.float64(0.0):
         return RowLaw()
-    # Drives, contacts and couplings may throw a joint farther than its free motion shows; Drake does not look for that.
-    if options.ahead == 1 and gap > wp.float64(2.0) * dt * axis.speed:
+    # Drake does not look for what may throw a joint farther.
+    if options.ahead == 1 and gap > dt * expected_speed(axis):
         return RowLaw()
     tau = kd / k
     if gap > wp.float64(0.0) and options.ahead == 0:

@@ -8,6 +8,7 @@ from .axis_laws import (
     Axis,
     JointInput,
     drive_law,
+    expected_speed,
     friction_law,
     lower_limit_law,
     upper_limit_law,
@@ -31,11 +32,11 @@ def push(rows: RowPool, at: wp.vec2i, dof: int, row: RowLaw):
 
 @wp.func
 def push_limit(rows: RowPool, at: wp.vec2i, axis: Axis, row: RowLaw):
-    """Append a limit, or put it to the sleeping ones where twice the speed of free motion does not reach it."""
+    """Append a limit, or put it to the sleeping ones where the expected speed does not reach it."""
     if row.sign == wp.float64(0.0):
         return at
-    reach = wp.float64(2.0) * axis.speed
-    if not (is_idle(row, -reach) and is_idle(row, reach)):
+    fastest = expected_speed(axis)
+    if not (is_idle(row, -fastest) and is_idle(row, fastest)):
         return push(rows, at, axis.dof, row)
     rows.unknown[at[1]] = axis.dof
     rows.law[at[1]] = row
