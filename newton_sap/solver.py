@@ -23,6 +23,7 @@ from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_bo
 from .boundary.mujoco_options import warn_of_options
 from .boundary.topology import actuator_table, build_topology
 from .boundary.validation import (
+    require_model_arrays,
     require_no_capture,
     require_same_structure,
     validate_model,
@@ -364,8 +365,11 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         Raises:
             NotImplementedError: A body became dynamic that the solver cannot move without being built again, a tree
                 joint was disabled, or an actuator became one that is not simulated.
-            ValueError: A body became kinematic that no joint ties to the world.
+            TypeError: An array was replaced by what is no Warp array of its kind.
+            ValueError: An array was replaced by a shorter one or one of another device, or a body became kinematic that no
+                joint ties to the world.
         """
+        require_model_arrays(self.model)
         self._read_model()
         if not self.device.is_capturing:
             require_same_structure(self.model, self.topology, flags)
@@ -586,8 +590,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         observe.load_kernels_of_attributes(self)
 
     def _make_recorder(self):
-        """Return what lays steps on a tape, None where the model asks for no gradients."""
-        if not self.model.requires_grad:
+        """Return what lays steps on a tape, None where the model asks for no gradients or nothing moves."""
+        if not self.model.requires_grad or not self.topology.link_count:
             return None
         from .gradients.recording import Recorder  # kernels that few models need
 

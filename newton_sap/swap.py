@@ -7,9 +7,10 @@ still comes from the class the example was written for. Nothing is changed outsi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -50,14 +51,16 @@ def swapped_solvers(target: type, *, options: Mapping[str, Any] | None = None) -
     """Let every rigid-body solver that is built inside the context be a ``target``.
 
     Args:
-        target: Solver class to build instead; where an example asks for this very class, it keeps its own options.
-        options: Keywords for ``target`` beside the model; those meant for the example's solver are dropped.
+        target: Solver class to build instead; where an example asks for this very class, it keeps its own options beside these.
+        options: Keywords for ``target`` beside the model; those meant for another solver are dropped.
 
     Yields:
         The log of what was built; it fills up while the example runs.
     """
     log = SwapLog()
+    options = dict(options or {})
     originals = {name: getattr(newton.solvers, name) for name in REPLACEABLE}
+    initialize = target.__init__
     filled = WeakSet()
     collide = newton.CollisionPipeline.collide
 
@@ -68,13 +71,27 @@ def swapped_solvers(target: type, *, options: Mapping[str, Any] | None = None) -
     setattr(newton.CollisionPipeline, "collide", noting_collide)  # noqa: B010, the stand-in takes any arguments
     for name, original in originals.items():
         if original is not target:
-            setattr(newton.solvers, name, make_stand_in(original, target, dict(options or {}), log, filled))
+            setattr(newton.solvers, name, make_stand_in(original, target, options, log, filled))
+    if options and target in originals.values():
+        target.__init__ = with_options(initialize, options)
     try:
         yield log
     finally:
         newton.CollisionPipeline.collide = collide
+        if target.__init__ is not initialize:
+            target.__init__ = initialize
         for name, original in originals.items():
             setattr(newton.solvers, name, original)
+
+
+def with_options(initialize: Callable[..., None], options: Mapping[str, Any]) -> Callable[..., None]:
+    """Return a constructor that lets ``options`` win over what an example gives."""
+
+    @wraps(initialize)
+    def __init__(self, *args, **kwargs):
+        initialize(self, *args, **{**kwargs, **options})
+
+    return __init__
 
 
 def make_stand_in(original: type, target: type, options: dict[str, Any], log: SwapLog, filled: WeakSet) -> type:

@@ -191,7 +191,7 @@ class ContactPool:
     row: wp.array[wp.int32]  # (C,) row in Newton's Contacts
     spin_of: wp.array[wp.int32]  # (C,) the contact whose relative spin this slot holds; -1 for a contact itself
     body_a: wp.array[wp.int32]  # (C,) Newton body
-    link_a: wp.array[wp.int32]  # (C,) -1 without unknown dofs
+    link_a: wp.array[wp.int32]  # (C,) -1 for none; -2 - link for one that no unknown moves
     link_b: wp.array[wp.int32]  # (C,)
     normal: wp.array[wp.vec3d]  # (C,) from A to B
     point_a: wp.array[wp.vec3d]  # (C,) where A's velocity counts [m]

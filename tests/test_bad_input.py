@@ -481,13 +481,14 @@ def test_solver_survives_a_refused_step():
     assert bench.solver.report().steps == 1
 
 
+@pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.parametrize("with_ground", [False, True])
-def test_empty_model_is_fine(with_ground):
+def test_empty_model_is_fine(with_ground, requires_grad):
     """A model without bodies steps without complaint."""
     builder = newton.ModelBuilder()
     if with_ground:
         builder.add_ground_plane()
-    model = builder.finalize()
+    model = builder.finalize(requires_grad=requires_grad)
     solver, state = SolverSAP(model), model.state()
     solver.step(state, model.state(), None, newton.CollisionPipeline(model).contacts(), 0.01)
     assert solver.report().healthy
@@ -551,6 +552,36 @@ except ValueError as error:
     print("refused:", error)
 print("alive")
 """
+
+
+WRONG_ARRAYS = {
+    "too short": lambda array: wp.zeros(0, dtype=array.dtype),
+    "none": lambda array: None,
+    "numpy": lambda array: array.numpy(),
+    "of another type": lambda array: wp.zeros(len(array), dtype=wp.int8),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_ARRAYS.values(), ids=WRONG_ARRAYS)
+@pytest.mark.parametrize("name", ["joint_armature", "joint_X_p", "body_mass", "shape_material_mu"])
+@pytest.mark.parametrize("when", ["before construction", "at run time"])
+def test_arrays_of_another_kind_are_refused(name, wrong, when):
+    """They are named with what they must be, and a solver goes on with those it had."""
+    builder = hinge()
+    builder.add_shape_sphere(0, radius=0.1)
+    model = finalize(builder)
+    solver = SolverSAP(model)
+    before = getattr(model, name)
+    setattr(model, name, wrong(before))
+    with pytest.raises((TypeError, ValueError), match=rf"model\.{name} .*give it 1 entries of "):
+        if when == "at run time":
+            solver.notify_model_changed(newton.ModelFlags.ALL)
+        else:
+            SolverSAP(model)
+    setattr(model, name, before)
+    state = model.state()
+    solver.step(state, state, None, None, 0.01)
+    assert solver.report().healthy
 
 
 def test_contacts_of_a_larger_model_do_no_harm():

@@ -37,6 +37,15 @@ def swapped(model):
         return newton.solvers.SolverKamino(model), log
 
 
+def test_options_reach_the_examples_own_solver():
+    """They win over the example's, inside the context only."""
+    model = mechanism("hinge")
+    with swap.swapped_solvers(newton.solvers.SolverXPBD, options={"iterations": 7}):
+        inside = newton.solvers.SolverXPBD(model, iterations=3, joint_linear_relaxation=0.5)
+    assert (inside.iterations, inside.joint_linear_relaxation) == (7, 0.5)
+    assert newton.solvers.SolverXPBD(model, iterations=3).iterations == 3
+
+
 def relative(body_q):
     """Pose of the second body of each world in the first."""
     poses = [wp.transform(*(float(x) for x in pose)) for pose in body_q]

@@ -35,6 +35,18 @@ class ContactRows:
 
 
 @wp.func
+def hidden(link: int):
+    """What a slot has in place of a link that no unknown moves."""
+    return -2 - link
+
+
+@wp.func
+def shown(link: int):
+    """The link of a slot, moved by unknowns or not; -1 for none."""
+    return wp.where(link < -1, hidden(link), link)
+
+
+@wp.func
 def has_spin(shapes: Shapes, rows: ContactRows, row: int, spin_friction: int):
     """Whether a contact asks for a second slot, for its relative spin."""
     if spin_friction == 0:

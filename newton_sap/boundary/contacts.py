@@ -5,10 +5,11 @@ import warp as wp
 from ..constraints.clamped_linear import RIGID
 from ..linalg.lanes import sync
 from ..multibody.free_motion import point_velocity
+from ..multibody.paths import is_moved
 from ..multibody.spatial import angular, motion, to_quatd, to_vec3d, velocity_at
 from ..packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
-from .contact_rows import ContactRows, enter, has_spin, list_rows, part_of, share_of
+from .contact_rows import ContactRows, enter, has_spin, hidden, list_rows, part_of, share_of
 
 wp.set_module_options({"enable_backward": False})
 
@@ -47,7 +48,7 @@ class ContactOptions:
 class Side:
     """One body of a contact."""
 
-    link: int  # -1 without unknown dofs
+    link: int  # as the contact pool has it
     group: int
     support: wp.vec3d  # support point, world [m]
     surface: wp.vec3d  # point on the effective surface, world [m]
@@ -123,11 +124,11 @@ def make_side(
         if link >= 0:
             position = m.position[link]
             rotation = m.rotation[link]
-            t = tree.link_tree[link]
             side.prescribed = prescribed_velocity(tree, m, link)
-            if tree.path_start[link + 1] - tree.path_start[link] > m.locked[t]:
+            side.link = hidden(link)
+            if is_moved(tree, m, link):
                 side.link = link
-                side.group = tree.tree_group[t]
+                side.group = tree.tree_group[tree.link_tree[link]]
         else:
             position = to_vec3d(wp.transform_get_translation(state.body_q[body]))
             rotation = to_quatd(wp.transform_get_rotation(state.body_q[body]))

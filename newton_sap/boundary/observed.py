@@ -7,6 +7,7 @@ from ..constraints.coupling_table import COORDINATES, TENDON, TENDON_LENGTHS
 from ..constraints.tendon_paths import path_wrench
 from ..multibody.free_motion import Efforts
 from ..multibody.joints import is_free
+from ..multibody.paths import is_moved
 from ..multibody.spatial import (
     angular,
     inertia_about_origin,
@@ -18,6 +19,7 @@ from ..multibody.spatial import (
     wrench_at,
 )
 from ..workspace import Bodies, ContactPool, CouplerPool, CouplingTable, Joints, Motion, Pools, StateArrays, Tree
+from .contact_rows import shown
 from .convention import Orders, free_force_from_joint_f
 
 wp.set_module_options({"enable_backward": False})
@@ -152,19 +154,28 @@ def slot_wrench(pool: ContactPool, slot: int, point: wp.vec3d):
 def joint_impulse(
     tree: Tree, bodies: Bodies, table: CouplingTable, m: Motion, pools: Pools, link: int, V: wp.spatial_vectord
 ):
-    """Momentum one body gained beyond free motion, contacts and closures: what its tree joints gave it."""
+    """Momentum one body gained beyond free motion, contacts and closures: what its tree joints gave it.
+
+    What no world owns and no unknown moves is touched in any group.
+    """
     pool = pools.contacts
     body = tree.link_body[link]
     mass = wp.float64(bodies.mass[body])
     inertia = inertia_about_origin(mass, m.com[link], m.rotation[link], to_mat33d(bodies.inertia[body]))
     gained = inertia_times(mass, mass * m.com[link], inertia, V)
-    g = tree.tree_group[tree.link_tree[link]]
-    for slot in range(pool.group_start[g], pool.group_start[g] + pool.group_count[g]):
-        if pool.link_a[slot] == link:
-            gained = gained + slot_wrench(pool, slot, pool.point_a[slot])
-        if pool.link_b[slot] == link:
-            gained = gained - slot_wrench(pool, slot, pool.point_b[slot])
-    return gained - closure_impulse(tree, table, pools.couplers, g, body)
+    first = tree.tree_group[tree.link_tree[link]]
+    end = first + 1
+    if bodies.world[body] < 0 and not is_moved(tree, m, link):
+        first = 0
+        end = pool.group_start.shape[0]
+    for g in range(first, end):
+        for slot in range(pool.group_start[g], pool.group_start[g] + pool.group_count[g]):
+            if shown(pool.link_a[slot]) == link:
+                gained = gained + slot_wrench(pool, slot, pool.point_a[slot])
+            if shown(pool.link_b[slot]) == link:
+                gained = gained - slot_wrench(pool, slot, pool.point_b[slot])
+        gained = gained - closure_impulse(tree, table, pools.couplers, g, body)
+    return gained
 
 
 @wp.kernel

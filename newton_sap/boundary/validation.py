@@ -12,6 +12,7 @@ from newton.solvers.experimental.coupled import ModelView
 
 from .. import attributes
 from ..multibody.joints import MOST_AXES
+from ..workspace import Bodies, Joints, Shapes
 from .parts import whole_of
 from .topology import DRIVING, FREELY, body_name, joint_name, mass_block
 
@@ -27,6 +28,14 @@ _MAGNITUDES = {"joint_effort_limit": "infinity is", "joint_velocity_limit": "inf
 """Bounds of magnitudes, and what says that there is none."""
 _DTYPES = {"body_q": wp.transform, "body_qd": wp.spatial_vector, "body_f": wp.spatial_vector}
 """Element types of a state's or control's arrays that are not float32."""
+_ONE_PER = {
+    newton.Model.AttributeFrequency.JOINT: "joint_count",
+    newton.Model.AttributeFrequency.JOINT_DOF: "joint_dof_count",
+    newton.Model.AttributeFrequency.JOINT_COORD: "joint_coord_count",
+    newton.Model.AttributeFrequency.BODY: "body_count",
+    newton.Model.AttributeFrequency.SHAPE: "shape_count",
+}
+"""What says how many entries an array of the model has."""
 _SIGNED = ("body_inertia", "body_com", "joint_X_p", "joint_X_c", "joint_axis")
 
 
@@ -45,6 +54,7 @@ def validate_model(model) -> None:
         )
     if model.device.is_capturing:
         raise RuntimeError("build the solver before the capture: only its step can be recorded into a graph")
+    require_model_arrays(model)
     for kind, names in _FINITE.items():
         for name in names:
             _require_finite(model, kind, name, getattr(model, name).numpy())
@@ -137,6 +147,36 @@ def require_arrays(what: str, holder, expected: dict[str, int], device, optional
             )
         if array.device != device:
             raise ValueError(f"{what}.{name} lives on {array.device}, the solver's model on {device}; use one device")
+
+
+def require_model_arrays(model) -> None:
+    """Require that what kernels read of a model is as long as it says, which arrays that replaced others may not be.
+
+    Raises:
+        TypeError: Something else than a Warp array, or one of other entries.
+        ValueError: An array that is too short, or of another device.
+    """
+    for prefix, bundle in (("joint_", Joints), ("body_", Bodies), ("shape_material_", Shapes)):
+        for field, variable in bundle.vars.items():
+            name = prefix + field
+            if hasattr(model, name):  # others have another name, or are optional
+                count = _ONE_PER[model.get_attribute_frequency(name)]
+                _require_model_array(model, name, getattr(model, name), variable.type.dtype, count)
+
+
+def _require_model_array(model, name: str, array, dtype, count: str) -> None:
+    wanted = f"{getattr(model, count)} entries of {dtype.__name__} ({count}) on {model.device}"
+    remedy = f"give it {wanted}, or assign to the array that it was"
+    if getattr(model, count) == 0:
+        return
+    if not isinstance(array, wp.array):
+        raise TypeError(f"model.{name} is of type {type(array).__name__}, not a Warp array; {remedy}")
+    if array.dtype != dtype:
+        raise TypeError(f"model.{name} is of {array.dtype.__name__}; {remedy}")
+    if array.shape[0] < getattr(model, count):
+        raise ValueError(f"model.{name} has {array.shape[0]} entries; {remedy}")
+    if array.device != model.device:
+        raise ValueError(f"model.{name} lives on {array.device}; {remedy}")
 
 
 def warn_of_missing_gradients(model, state_in, state_out) -> None:

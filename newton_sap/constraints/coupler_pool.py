@@ -7,7 +7,7 @@ bodies, it conserves momentum.
 import warp as wp
 
 from ..linalg.cholesky import widen_skyline
-from ..multibody.paths import shared_path
+from ..multibody.paths import is_moved, shared_path
 from ..multibody.spatial import angular, linear, rotation_of, to_quatd, to_vec3d, velocity_at
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, Joints, Motion, Problem, RowLaw, Tree
 from .axis_laws import Axis
@@ -51,7 +51,7 @@ def anchor_of(tree: Tree, m: Motion, body: int, local: wp.transform):
         anchor.link = link
         anchor.position = m.position[link] + wp.quat_rotate(m.rotation[link], anchor.position)
         anchor.rotation = m.rotation[link] * anchor.rotation
-        if tree.path_start[link + 1] - tree.path_start[link] > m.locked[tree.link_tree[link]]:
+        if is_moved(tree, m, link):
             anchor.moves = 1
     return anchor
 

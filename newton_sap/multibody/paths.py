@@ -1,10 +1,16 @@
-"""What two links share of the dofs between a root and a link."""
+"""The dofs between a root and a link: whether some are free, and what two links share of them."""
 
 import warp as wp
 
-from ..workspace import Tree
+from ..workspace import Motion, Tree
 
 wp.set_module_options({"enable_backward": False})
+
+
+@wp.func
+def is_moved(tree: Tree, m: Motion, link: int):
+    """Whether a link has dofs that are not prescribed."""
+    return tree.path_start[link + 1] - tree.path_start[link] > m.locked[tree.link_tree[link]]
 
 
 @wp.func
