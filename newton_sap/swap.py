@@ -73,7 +73,7 @@ def swapped_solvers(target: type, *, options: Mapping[str, Any] | None = None) -
         if original is not target:
             setattr(newton.solvers, name, make_stand_in(original, target, options, log, filled))
     if options and target in originals.values():
-        target.__init__ = with_options(initialize, options)
+        target.__init__ = _with_options(initialize, options)
     try:
         yield log
     finally:
@@ -84,7 +84,7 @@ def swapped_solvers(target: type, *, options: Mapping[str, Any] | None = None) -
             setattr(newton.solvers, name, original)
 
 
-def with_options(initialize: Callable[..., None], options: Mapping[str, Any]) -> Callable[..., None]:
+def _with_options(initialize: Callable[..., None], options: Mapping[str, Any]) -> Callable[..., None]:
     """Return a constructor that lets ``options`` win over what an example gives."""
 
     @wraps(initialize)

@@ -18,6 +18,7 @@ from newton_sap import cli, scenes, swap
 from newton_sap.cli.app import app
 from newton_sap.cli.example import run_example
 from newton_sap.cli.patience import patience
+from newton_sap.compare import contestants
 
 FEATHERSTONE = newton.solvers.SolverFeatherstone
 MUJOCO = newton.solvers.SolverMuJoCo
@@ -110,6 +111,7 @@ def test_unknown_solver_suggests_the_nearest():
         (["--option", "contact_model=lag"], "did you mean 'lagged'"),
         (["--option", "contact_modle=sap"], "did you mean 'contact_model'"),
         (["--solver", "original", "--option", "max_iterations=3"], "--option max_iterations needs a solver"),
+        (["--option", "collision_pipeline=3"], "collision_pipeline: takes objects of Python"),
         (["--num-frames", "0"], "greater than or equal to 1"),
         (["--option", "max_iterations=-1"], "max_iterations must be an integer >= 0"),
         (["--preset", "nope"], "accepted: 'approx32'"),
@@ -239,6 +241,18 @@ def test_missing_libraries_are_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "typer", None)
     assert cli.main() == 2
     assert "pip install 'newton-sap[cli]'" in capsys.readouterr().err
+
+
+def test_solvers_whose_library_is_missing_are_told(monkeypatch):
+    """The table says so, and commands refuse them with the remedy, before they build anything."""
+    monkeypatch.setattr(contestants, "find_spec", lambda module: None)
+    remedy = "pip install 'newton-sap[sim]'"
+    code, text = invoke("solvers")
+    assert code == 0 and remedy in text and "incomplete" in text
+    for command in (["run", "basic_pendulum", "--solver", "MuJoCo"], ["bench", "ant", "--vs", "mujoco"]):
+        code, text = invoke(*command)
+        assert code == 2
+        assert remedy in text
 
 
 def test_module_entry_point():

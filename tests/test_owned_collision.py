@@ -175,6 +175,21 @@ def test_pipeline_of_another_model_is_refused():
         SolverSAP(worlds("box"), collision_pipeline=newton.CollisionPipeline(worlds("box")))
 
 
+@pytest.mark.parametrize(
+    ("keyword", "value"),
+    [
+        ("collision_pipeline", newton.CollisionPipeline),
+        ("collision_pipeline", "sap"),
+        ("collision_frequency", "x"),
+        ("collision_frequency_type", 3),
+    ],
+)
+def test_what_is_no_pipeline_or_schedule_is_refused(keyword, value):
+    """By the name of the keyword, with what it takes."""
+    with pytest.raises(TypeError, match=rf"{keyword} must be a (newton.CollisionPipeline|mapping)"):
+        SolverSAP(worlds("box"), **{keyword: value})
+
+
 def test_room_for_contacts():
     """``get_max_contact_count`` is all that Newton may find, whatever may act, and the capacity of an owned pipeline."""
     model = worlds("quadruped")

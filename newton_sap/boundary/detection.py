@@ -14,6 +14,15 @@ class OwnedDetection(_Base):
 
     supports_collision_pipeline = True
 
+    def __init__(self, model, *, collision_pipeline, **schedule):
+        if not isinstance(collision_pipeline, (newton.CollisionPipeline, type(None))):
+            given = getattr(collision_pipeline, "__name__", type(collision_pipeline).__name__)
+            raise TypeError(f"collision_pipeline must be a newton.CollisionPipeline(model) or None, not {given}")
+        for name, value in schedule.items():
+            if not isinstance(value, (Mapping, type(None))):
+                raise TypeError(f"{name} must be a mapping from solver.CollisionSlot, not {value!r}")
+        super().__init__(model, collision_pipeline=collision_pipeline, **schedule)
+
     def set_collision_frequency(
         self,
         *,

@@ -120,7 +120,7 @@ def validate_dt(dt) -> float:
 
 def require_arrays(what: str, holder, expected: dict[str, int], device, optional=()) -> None:
     """Require arrays of given lengths on the model's device, as a state or control of the same model has."""
-    maker = "model.control()" if what == "control" else "model.state()"
+    maker = "model.control()" if what.startswith("control") else "model.state()"
     if holder is None:
         raise ValueError(f"{what} is None; pass what {maker} returns")
     if not any(hasattr(holder, name) for name in expected):

@@ -17,7 +17,7 @@ from ..bench.session import NATIVE
 from ..bench.timing import Region
 from ..suggest import suggestion
 from .patience import patience
-from .usage import UsageError, require_device, require_options, require_writable, solver_options
+from .usage import UsageError, require_device, require_installed, require_options, require_writable, solver_options
 
 _WIDTH = 190
 """Columns to print where the output is no terminal."""
@@ -132,6 +132,7 @@ def _solver(name: str, options: Mapping[str, Any] | None = None) -> str:
         return name
     try:
         require_options(registry.get_solver(name), options or {})
+        require_installed(name)
     except (registry.SolverNotFoundError, registry.SolverLoadError) as error:
         raise UsageError(f"{error}; beside the registry: {', '.join(NATIVE)}") from error
     return name

@@ -21,7 +21,7 @@ from .. import registry
 from ..suggest import suggestion
 from ..swap import SwapLog, swapped_solvers
 from .live import LiveScalars, noting_contacts
-from .usage import UsageError, require_options
+from .usage import UsageError, require_installed, require_options
 
 ORIGINAL = "original"
 """Solver name that leaves an example as it is."""
@@ -99,6 +99,7 @@ def solver_class(name: str, options: Mapping[str, Any]) -> type | None:
     except registry.SolverLoadError as error:
         raise UsageError(str(error)) from error
     require_options(found, options)
+    require_installed(registry.normalise(name))
     return found
 
 

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .. import registry
+from ..compare.contestants import absence
 
 _STYLES = {"loaded": "green", "broken": "red", "shadowed": "yellow", "available": ""}
 
@@ -14,11 +15,13 @@ def solvers_command(verbose: bool) -> int:
     """Print the table; a broken plugin is a row, not a failure."""
     console = Console(highlight=False)
     rows = registry.list_solvers(load=True)
+    incomplete = {row.name: absence(row.name) for row in rows if row.status == "loaded" and absence(row.name)}
     table = Table(title="Solvers", title_justify="left")
     for heading in ("name", "class", "from", "status"):
         table.add_column(heading, overflow="fold")
     for row in rows:
         status = "ok" if row.status == "loaded" else row.status
+        status = "incomplete" if row.name in incomplete else status
         table.add_row(
             row.name,
             row.target.partition(":")[2] if row.builtin else row.target,
@@ -27,8 +30,9 @@ def solvers_command(verbose: bool) -> int:
         )
     console.print(table)
     for row in rows:
-        if row.reason:
-            console.print(f"{row.name}: {row.reason}", markup=False, soft_wrap=True)
+        reason = row.reason or incomplete.get(row.name, "")
+        if reason:
+            console.print(f"{row.name}: {reason}", markup=False, soft_wrap=True)
         if verbose and row.details:
             console.print(row.details, markup=False, soft_wrap=True)
     return 0

@@ -9,6 +9,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from .. import registry
+from ..compare.contestants import absence
 from ..config import resolve_options
 from ..solver import SolverSAP
 
@@ -37,9 +38,19 @@ def require_options(solver: type, options: Mapping[str, Any]) -> None:
         registry.check_options(solver, options)
         if solver is SolverSAP:
             keywords = {name: value for name, value in options.items() if name != "preset"}
+            for name in keywords:
+                if name.startswith("collision_"):
+                    raise UsageError(f"--option {name}: takes objects of Python; commands bring their own pipeline")
             resolve_options(options.get("preset"), keywords)
     except ValueError as error:  # an unknown name is one, too
         raise UsageError(str(error)) from error
+
+
+def require_installed(name: str) -> None:
+    """Raise :class:`UsageError` if a registered solver needs what is not installed."""
+    reason = absence(name)
+    if reason:
+        raise UsageError(f"solver {name} cannot run: {reason}")
 
 
 def require_device(name: str | None) -> None:

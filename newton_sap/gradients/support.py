@@ -52,5 +52,6 @@ def _without_gradient(solver):
     dofs = np.diff(arrays["group_dof_start"])
     for group in np.flatnonzero(dofs > DIRECT_DOFS):
         world = size.group_world[group]
-        which = f"world {world}" if world >= 0 else "a group of worlds that touch"
+        together = "a group of worlds that touch" if model.world_count > 1 else "the model"
+        which = f"world {world}" if world >= 0 else together
         yield f"{which}, with {dofs[group]} dofs (up to {DIRECT_DOFS}),"
