@@ -1,10 +1,11 @@
-"""Bodies of the global world and what ties or touches across worlds; worlds that share nothing do not feel each other."""
+"""Bodies of the global world, held ones, and what ties or touches across worlds; worlds that share nothing do not feel each other."""
 
 import newton
 import numpy as np
 import pytest
 import warp as wp
 from newton.solvers import SolverMuJoCo, mujoco
+from rig import G, Rig, link, material
 
 from newton_sap import SolverSAP
 
@@ -200,3 +201,33 @@ def test_a_table_fixed_to_the_world_ties_no_worlds(tied):
     assert dict(zip(report.world.tolist(), (report.non_finite_steps > 0).tolist(), strict=True)) == {
         -1: False, 0: False, 1: True, 2: False,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("held", ["fixed", "kinematic", "for two worlds"])
+def test_held_bodies_pass_on_what_rests_on_them(held):
+    """A base that nothing can move, a table fixed on it with boxes on top, and an arm: each joint carries all above it."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    base, table, arm = link(builder, 1.0, is_kinematic=held == "kinematic"), link(builder, 1.5), link(builder, 2.0)
+    builder.add_shape_box(table, hx=1.0, hy=1.0, hz=0.1, cfg=material())
+    root = builder.add_joint_prismatic(-1, base) if held == "kinematic" else builder.add_joint_fixed(-1, base)
+    above = wp.transform(wp.vec3(0.0, 0.0, 0.5), wp.quat_identity())
+    top = builder.add_joint_fixed(base, table, parent_xform=above)
+    builder.add_articulation([root, top, builder.add_joint_revolute(table, arm, axis=newton.Axis.Z)])
+    box = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    body = link(box, 3.0)
+    box.add_shape_box(body, hx=0.1, hy=0.1, hz=0.1, cfg=material())
+    box.add_articulation([box.add_joint_free(body)])
+    box.joint_q[:3] = [0.5, 0.0, 0.7]
+    if held == "for two worlds":
+        builder.replicate(box, 2)
+    else:
+        builder.add_builder(box)
+    boxes = builder.body_count - 3
+    rig = Rig(builder, 0.01).run(300)
+    seen = rig.solver.observables({SolverSAP.ObservableKind.BODY_PARENT_F}, contacts=rig.contacts)
+    rig.solver.step(rig.state, rig.next, rig.control, rig.contacts, rig.dt, observables=seen)
+    load = 3.0 * boxes * G
+    expected = np.zeros((3, 6))
+    expected[:, 2] = [4.5 * G + load, 3.5 * G + load, 2.0 * G]
+    expected[:2, 4] = -0.5 * load  # about y
+    np.testing.assert_allclose(seen.body_parent_f.numpy()[:3], expected, atol=2e-3 * load)
