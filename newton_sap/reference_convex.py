@@ -14,7 +14,7 @@ SOFT_NORM = 1.0e-7
 """Impulse scale [N s] below which the friction direction is smoothed."""
 
 EASY = 10
-"""Iterations after which line searches are exact and friction bounds stay."""
+"""Iterations after which line searches are exact."""
 
 RENEWALS = 4
 """How often a solve may renew its friction bounds."""
@@ -26,6 +26,8 @@ CLOSE = 1e-3
 """Residual over scale from which on sleeping rows are looked at, in a solve that is no easy one."""
 BOUND_ERROR = 0.01, 0.2
 """Relative error of a bound that a renewal leaves alone, and that the first minimum may keep."""
+NOTABLE = 0.02
+"""Share of the root of all normal impulses' squares that an error may be for a minimum to keep it all the same."""
 
 
 def regularization(beta, w, k, tau, dt):
@@ -410,6 +412,13 @@ class ConvexProblem:
         found = [(b, c.n @ c.law(vc)[1]) for b, c, vc in zip(bounded, contacts, velocities, strict=True)]
         return [(b, n0) for b, n0 in found if abs(n0 - b.n0) > error * max(n0, b.n0)]
 
+    def far_off(self, v):
+        """Whether a minimum does not get to keep its bounds."""
+        contacts = [c for c in self.contacts if isinstance(c, Contact)]
+        normals = [c.n @ c.law(c.J[:, self.dofs] @ v + c.bias)[1] for c in contacts]
+        share = NOTABLE * np.linalg.norm(normals)
+        return any(abs(n0 - b.n0) > share for b, n0 in self.stale_bounds(v, v, BOUND_ERROR[1]))
+
     def part_surfaces(self, v):
         """Aim contacts that meet at ``v`` at their rebound; return whether there are any."""
         bouncing = [c for c in self.contacts if isinstance(c, Contact) and c.rebound > 0.0]
@@ -514,8 +523,7 @@ def minimize(problem, v, options):
         low, high = (x * pushed for x in RENEWAL_RANGE)
         renew = renewals < allowed and residual <= high and (renewals == 0 or residual > low)
         if converged:
-            ask = allowed > 0 and not asked and iteration <= EASY
-            renew, asked = ask and bool(problem.stale_bounds(v, v, BOUND_ERROR[1])), True
+            renew, asked = allowed > 0 and not asked and problem.far_off(v), True
         dv = newton_direction(hessian, gradient, options.precision)
         ended = converged or iteration == options.max_iterations or not gradient @ dv < 0.0
         close = residual <= CLOSE * scale and iteration >= EASY and not looked

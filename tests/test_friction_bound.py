@@ -80,6 +80,49 @@ def test_thrashing_robots_know_their_bounds(name):
     assert error["start"] > 3.0 * error["solved"], error
 
 
+def falling_heap(seed):
+    """Hinged pairs of a box and a capsule that tumble onto each other and the ground, masses a hundred times apart."""
+    rng = np.random.default_rng(seed)
+    builder = newton.ModelBuilder()
+    for i in range(4):
+        masses = 10.0 ** rng.uniform(-1.0, 1.0, 2)
+        box, arm = (builder.add_link(mass=m, inertia=wp.diag(wp.vec3(4e-3 * m)), lock_inertia=True) for m in masses)
+        cfg = material(10.0 ** rng.uniform(3.0, 6.0), friction=rng.uniform(0.3, 1.0), gap=0.02)
+        builder.add_shape_box(box, hx=0.1, hy=0.08, hz=0.06, cfg=cfg)
+        builder.add_shape_capsule(arm, radius=0.04, half_height=0.1, cfg=cfg)
+        root = builder.add_joint_free(box)
+        at = wp.transform(wp.vec3(0.15, 0.0, 0.0), wp.quat_identity())
+        hinge = builder.add_joint_revolute(box, arm, axis=newton.Axis.Y, parent_xform=at, collision_filter_parent=True)
+        builder.add_articulation([root, hinge])
+        turn = rng.normal(size=4)
+        q = [*rng.uniform(-0.15, 0.15, 2), 0.2 + 0.2 * i, *turn / np.linalg.norm(turn), rng.uniform(-1.0, 1.0)]
+        builder.joint_q[-8:], builder.joint_qd[-7:] = q, [*rng.normal(size=3), *rng.normal(scale=4.0, size=4)]
+    builder.add_ground_plane(cfg=material(1e5, friction=0.5, gap=0.02))
+    return builder
+
+
+@pytest.mark.parametrize(("law", "spin"), [("lagged", False), ("similar", True), ("sap", True)])
+def test_long_solves_know_their_bounds_too(law, spin):
+    """Bounds are within a half of the normal impulse at contacts that matter, also where a solve takes more than ten iterations."""
+    off, carried = 0, {"short": 0, "long": 0}
+    for seed in range(12):
+        rig = Rig(falling_heap(seed), 4e-3, contact_model=law, spin_friction=spin)
+        rig.model.shape_material_mu_torsional.fill_(0.02)
+        for _ in range(80):
+            rig.run()
+            pool = rig.solver.pool
+            slots = live_slots(pool)
+            contact = np.where(pool.spin_of.numpy() < 0, np.arange(len(pool.n0)), pool.spin_of.numpy())
+            normal = np.sum(pool.gamma.numpy() * pool.normal.numpy(), axis=1)[contact[slots]]
+            bound = pool.n0.numpy()[slots]
+            asked = (normal > 0.1 * normal.max(initial=1e-9)) & ((law == "lagged") | (contact[slots] != slots))
+            length = "long" if rig.solver.report().iterations[0] > 10 else "short"
+            carried[length] += asked.sum()
+            off += (np.abs(bound - normal)[asked] > 0.5 * normal[asked]).sum()
+    assert min(carried.values()) > 100, carried
+    assert off < 0.005 * sum(carried.values()), (off, carried)
+
+
 def test_at_rest_nothing_changes():
     """Where the start of the step tells the truth, both give the same bits."""
     rigs = [sliding_ball(-9.81 / 1e5, (0.0, 0.0, 0.0), friction_bound=bound) for bound in ("solved", "start")]

@@ -27,6 +27,9 @@ NEGLIGIBLE = wp.constant(wp.float64(0.01))
 """Relative error of a bound that a renewal leaves alone."""
 TOLERABLE = wp.constant(wp.float64(0.2))
 """Relative error of a bound that a solve may end with, once it has been asked for better ones."""
+NOTABLE = wp.constant(wp.float64(0.02))
+"""Share of the root of all normal impulses' squares below which an error is no reason to ask: among thousands of contacts some
+few always come or go."""
 
 
 @wp.func
@@ -58,14 +61,32 @@ def off_by(n0: wp.float64, used: wp.float64, error: wp.float64):
 
 
 @wp.func
+def normal_part(pool: ContactPool, contact: int):
+    """Normal impulse that was last evaluated [N s]."""
+    return wp.dot(pool.normal[contact], pool.gamma[contact])
+
+
+@wp.func
+def notable_error(pool: ContactPool, at: Range):
+    """From which error on [N s] a bound counts among all of the group."""
+    squares = wp.float64(0.0)
+    for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
+        if pool.spin_of[slot] < 0:
+            n0 = normal_part(pool, slot)
+            squares += n0 * n0
+    return NOTABLE * wp.sqrt(total(squares))
+
+
+@wp.func
 def far_off(pool: ContactPool, at: Range, settings: Settings):
     """Whether a bound is no longer tolerable at the minimum that it led to."""
     off = wp.float64(0.0)
     if settings.renewals > 0:
+        notable = notable_error(pool, at)
         for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
-            contact = contact_of(pool, slot)
-            n0 = wp.dot(pool.normal[contact], pool.gamma[contact])
-            if is_bounded(pool, slot, settings) and off_by(n0, pool.n0[slot], TOLERABLE):
+            n0 = normal_part(pool, contact_of(pool, slot))
+            used = pool.n0[slot]
+            if is_bounded(pool, slot, settings) and off_by(n0, used, TOLERABLE) and wp.abs(n0 - used) > notable:
                 off += wp.float64(1.0)
     return total(off) > wp.float64(0.0)
 
@@ -75,7 +96,7 @@ def renew_bounds(pool: ContactPool, problem: Problem, at: Range, settings: Setti
     """Take the iterate's normal impulses as bounds where those in use are off; laws but the lagged one tell those last evaluated."""
     for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
         contact = contact_of(pool, slot)
-        n0 = wp.dot(pool.normal[contact], pool.gamma[contact])
+        n0 = normal_part(pool, contact)
         if settings.lagged == 1:
             vc = pool.bias[contact] + contact_velocity(pool, problem.v, contact, at.base)
             n0 = normal_impulse(pool.normal_law[contact], wp.dot(pool.normal[contact], vc))

@@ -92,7 +92,7 @@ def judge(
     converged = now.reason == OPTIMAL or now.reason == COST
     now.wants_bounds = renewal_due(value, now.renewals, settings)
     if converged:
-        now.wants_bounds = not now.asked and now.iterations <= EASY and far_off(pool, at, settings)
+        now.wants_bounds = not now.asked and far_off(pool, at, settings)
         now.asked = True
     softness = now.stage.softness
     if converged or now.reason == GOES_ON:

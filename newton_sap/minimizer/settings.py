@@ -5,7 +5,7 @@ import warp as wp
 wp.set_module_options({"enable_backward": False})
 
 EASY = wp.constant(10)
-"""Iterations within which nearly all solves end. A longer one takes exact steps and keeps its friction bounds."""
+"""Iterations within which nearly all solves end. A longer one takes exact steps."""
 ROUGH = 0.25
 """Power of the line search's tolerance that those solves search to."""
 
