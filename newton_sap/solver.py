@@ -364,7 +364,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
         Raises:
             NotImplementedError: A body became dynamic that the solver cannot move without being built again, a tree
-                joint was disabled, or an actuator became one that is not simulated.
+                joint was disabled, a free joint got a spring, or an actuator became one that is not simulated.
             TypeError: An array was replaced by what is no Warp array of its kind.
             ValueError: An array was replaced by a shorter one or one of another device, or a body became kinematic that no
                 joint ties to the world.

@@ -497,6 +497,17 @@ def test_a_tree_joint_cannot_be_switched_off_later():
         solver.notify_model_changed(Flags.JOINT_PROPERTIES)
 
 
+def test_a_free_joint_gets_no_spring_later():
+    """It would do nothing."""
+    builder = newton.ModelBuilder()
+    builder.add_articulation([builder.add_joint_free(link(builder), label="flight")])
+    model = builder.finalize()
+    solver = SolverSAP(model)
+    model.joint_stiffness.fill_(10.0)
+    with pytest.raises(NotImplementedError, match="joint_stiffness of .*flight.* spring on a free"):
+        solver.notify_model_changed(Flags.JOINT_DOF_PROPERTIES)
+
+
 def test_only_roots_become_kinematic_later():
     """A flag on another body would do nothing."""
     builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))

@@ -316,6 +316,8 @@ def require_same_structure(model, topology, flags) -> None:
         raise TypeError(f"flags must be newton.ModelFlags, combined by |, not {flags!r}")
     if flags & int(newton.ModelFlags.JOINT_PROPERTIES):
         _require_enabled(model, topology)
+    if flags & int(newton.ModelFlags.JOINT_DOF_PROPERTIES):
+        _refuse_free_springs(model)
     if flags & int(newton.ModelFlags.BODY_PROPERTIES):
         _require_kinematic_roots(model)
         _require_prescribed(model, topology)
