@@ -8,7 +8,7 @@ from rich.table import Table
 from .. import registry
 from ..compare.contestants import absence
 
-_STYLES = {"loaded": "green", "broken": "red", "shadowed": "yellow", "available": ""}
+_STYLES = {"ok": "green", "broken": "red", "shadowed": "yellow", "incomplete": "yellow", "available": ""}
 
 
 def solvers_command(verbose: bool) -> int:
@@ -21,12 +21,13 @@ def solvers_command(verbose: bool) -> int:
         table.add_column(heading, overflow="fold")
     for row in rows:
         status = "ok" if row.status == "loaded" else row.status
-        status = "incomplete" if row.name in incomplete else status
+        if row.name in incomplete:
+            status = "incomplete"
         table.add_row(
             row.name,
             row.target.partition(":")[2] if row.builtin else row.target,
             f"{row.distribution} {row.version}",
-            f"[{_STYLES[row.status]}]{status}[/]" if _STYLES[row.status] else status,
+            f"[{_STYLES[status]}]{status}[/]" if _STYLES[status] else status,
         )
     console.print(table)
     for row in rows:
