@@ -15,7 +15,7 @@ class OwnedDetection(_Base):
     supports_collision_pipeline = True
 
     def __init__(self, model, *, collision_pipeline, **schedule):
-        if not isinstance(collision_pipeline, (newton.CollisionPipeline, type(None))):
+        if collision_pipeline is not None and not isinstance(collision_pipeline, newton.CollisionPipeline):
             given = getattr(collision_pipeline, "__name__", type(collision_pipeline).__name__)
             raise TypeError(f"collision_pipeline must be a newton.CollisionPipeline(model) or None, not {given}")
         for name, value in schedule.items():
