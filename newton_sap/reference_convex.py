@@ -401,6 +401,10 @@ class ConvexProblem:
         """Hessian of the objective at ``v``, shape (n, n)."""
         return self.A + sum((J.T @ law(J @ v + b)[2] @ J for law, J, b in self.terms), np.zeros_like(self.A))
 
+    def _normal_impulse(self, contact, v):
+        """What a contact gives along its normal at ``v`` [N s]."""
+        return contact.n @ contact.law(contact.J[:, self.dofs] @ v + contact.bias)[1]
+
     def stale_bounds(self, v, before, error):
         """List the terms whose friction bound is off by more than ``error``, with the normal impulse that bounds them.
 
@@ -408,21 +412,20 @@ class ConvexProblem:
         """
         bounded = [c for c in self.contacts if isinstance(c, Spin) or (isinstance(c, Contact) and c.model == "lagged")]
         contacts = [c.contact if isinstance(c, Spin) else c for c in bounded]
-        velocities = [c.J[:, self.dofs] @ (v if c.model == "lagged" else before) + c.bias for c in contacts]
-        found = [(b, c.n @ c.law(vc)[1]) for b, c, vc in zip(bounded, contacts, velocities, strict=True)]
+        normals = [self._normal_impulse(c, v if c.model == "lagged" else before) for c in contacts]
+        found = zip(bounded, normals, strict=True)
         return [(b, n0) for b, n0 in found if abs(n0 - b.n0) > error * max(n0, b.n0)]
 
     def far_off(self, v):
         """Whether a minimum does not get to keep its bounds."""
-        contacts = [c for c in self.contacts if isinstance(c, Contact)]
-        normals = [c.n @ c.law(c.J[:, self.dofs] @ v + c.bias)[1] for c in contacts]
+        normals = [self._normal_impulse(c, v) for c in self.contacts if isinstance(c, Contact)]
         share = NOTABLE * np.linalg.norm(normals)
         return any(abs(n0 - b.n0) > share for b, n0 in self.stale_bounds(v, v, BOUND_ERROR[1]))
 
     def part_surfaces(self, v):
         """Aim contacts that meet at ``v`` at their rebound; return whether there are any."""
         bouncing = [c for c in self.contacts if isinstance(c, Contact) and c.rebound > 0.0]
-        met = [c for c in bouncing if c.n @ c.law(c.J[:, self.dofs] @ v + c.bias)[1] > 0.0]
+        met = [c for c in bouncing if self._normal_impulse(c, v) > 0.0]
         for contact in met:
             contact.aim_at(contact.rebound)
         return bool(met)

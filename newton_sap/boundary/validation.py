@@ -160,23 +160,26 @@ def require_model_arrays(model) -> None:
         for field, variable in bundle.vars.items():
             name = prefix + field
             if hasattr(model, name):  # others have another name, or are optional
-                count = _ONE_PER[model.get_attribute_frequency(name)]
-                _require_model_array(model, name, getattr(model, name), variable.type.dtype, count)
+                counter = _ONE_PER[model.get_attribute_frequency(name)]
+                _require_model_array(model, name, getattr(model, name), variable.type.dtype, counter)
 
 
-def _require_model_array(model, name: str, array, dtype, count: str) -> None:
-    wanted = f"{getattr(model, count)} entries of {dtype.__name__} ({count}) on {model.device}"
-    remedy = f"give it {wanted}, or assign to the array that it was"
-    if getattr(model, count) == 0:
+def _require_model_array(model, name: str, array, dtype, counter: str) -> None:
+    count = getattr(model, counter)
+    if count == 0:
         return
+    kind, fault = ValueError, ""
     if not isinstance(array, wp.array):
-        raise TypeError(f"model.{name} is of type {type(array).__name__}, not a Warp array; {remedy}")
-    if array.dtype != dtype:
-        raise TypeError(f"model.{name} is of {array.dtype.__name__}; {remedy}")
-    if array.shape[0] < getattr(model, count):
-        raise ValueError(f"model.{name} has {array.shape[0]} entries; {remedy}")
-    if array.device != model.device:
-        raise ValueError(f"model.{name} lives on {array.device}; {remedy}")
+        kind, fault = TypeError, f"is of type {type(array).__name__}, not a Warp array"
+    elif array.dtype != dtype:
+        kind, fault = TypeError, f"is of {array.dtype.__name__}"
+    elif array.shape[0] < count:
+        fault = f"has {array.shape[0]} entries"
+    elif array.device != model.device:
+        fault = f"lives on {array.device}"
+    if fault:
+        wanted = f"{count} entries of {dtype.__name__} ({counter}) on {model.device}"
+        raise kind(f"model.{name} {fault}; give it {wanted}, or assign to the array that it was")
 
 
 def warn_of_missing_gradients(model, state_in, state_out) -> None:

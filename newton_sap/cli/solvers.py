@@ -15,14 +15,14 @@ def solvers_command(verbose: bool) -> int:
     """Print the table; a broken plugin is a row, not a failure."""
     console = Console(highlight=False)
     rows = registry.list_solvers(load=True)
-    incomplete = {row.name: absence(row.name) for row in rows if row.status == "loaded" and absence(row.name)}
+    reasons = [absence(row.name) if row.status == "loaded" else row.reason for row in rows]
     table = Table(title="Solvers", title_justify="left")
     for heading in ("name", "class", "from", "status"):
         table.add_column(heading, overflow="fold")
-    for row in rows:
-        status = "ok" if row.status == "loaded" else row.status
-        if row.name in incomplete:
-            status = "incomplete"
+    for row, reason in zip(rows, reasons, strict=True):
+        status = row.status
+        if status == "loaded":
+            status = "incomplete" if reason else "ok"
         table.add_row(
             row.name,
             row.target.partition(":")[2] if row.builtin else row.target,
@@ -30,8 +30,7 @@ def solvers_command(verbose: bool) -> int:
             f"[{_STYLES[status]}]{status}[/]" if _STYLES[status] else status,
         )
     console.print(table)
-    for row in rows:
-        reason = row.reason or incomplete.get(row.name, "")
+    for row, reason in zip(rows, reasons, strict=True):
         if reason:
             console.print(f"{row.name}: {reason}", markup=False, soft_wrap=True)
         if verbose and row.details:

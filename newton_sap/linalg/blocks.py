@@ -66,8 +66,6 @@ _GROUP = """
 #if WP_TILE_BLOCK_DIM == 1
     // A row of a free body's block, which a CPU works on as a whole.
     typedef double six __attribute__((ext_vector_type(6), aligned(sizeof(double)), may_alias));
-    typedef long long places __attribute__((ext_vector_type(6)));
-    const places place = {0, 1, 2, 3, 4, 5};
 #endif
 """
 
@@ -79,6 +77,8 @@ _SOLVE_NODE = """
         b += i; y += i;
 #if WP_TILE_BLOCK_DIM == 1
         if (n == 6) {
+            typedef long long places __attribute__((ext_vector_type(6)));
+            const places place = {0, 1, 2, 3, 4, 5};
             six Xb = 0, sum = 0;
             for (int c = 0; c < 6; ++c) Xb += b[c] * (place >= c ? *(const six*)(X + c * stride) : 0);
             for (int r = 0; r < 6; ++r) sum += Xb[r] * (place <= r ? *(const six*)(X + r * stride) : 0);
