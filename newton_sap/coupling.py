@@ -11,8 +11,8 @@ import warp as wp
 from .at_rest import keep_motion, place_at_rest
 from .bodies import rotate
 from .boundary.topology import FREELY, body_name, joint_name, mass_block
-from .multibody.free_motion import gravity_at
-from .multibody.gyroscopic import gyroscopic_impulse
+from .multibody.efforts import gravity_at
+from .multibody.gyroscopic import ALONE, gyroscopic_impulse
 from .multibody.spatial import to_quatd, to_vec3d
 from .workspace import Bodies
 
@@ -43,7 +43,7 @@ def cancel_gyroscopic_torque(
     spin = wp.quat_rotate(rotation, wp.mat33d(bodies.inertia[body]) * wp.quat_rotate_inv(rotation, w))
     torque = wp.cross(w, spin)
     if symplectic == 1:
-        torque -= gyroscopic_impulse(bodies, body, rotation, w, dt) / dt
+        torque -= gyroscopic_impulse(bodies, body, rotation, w, ALONE, dt) / dt
     body_f[body] = body_f[body] + wp.spatial_vector(wp.vec3(0.0), wp.vec3(torque))
 
 

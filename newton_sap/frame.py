@@ -14,7 +14,7 @@ from .boundary.convention import Orders, SapState, orders_at_end, orders_of
 from .boundary.validation import require_arrays, validate_dt, warn_of_missing_gradients
 from .constraints.drives import Targets
 from .launches import KEPT
-from .multibody.free_motion import Efforts
+from .multibody.efforts import Efforts
 from .workspace import StateArrays
 
 if typing.TYPE_CHECKING:

@@ -40,7 +40,7 @@ fetch_indices = fetching("fetch_indices", Tree, "dof_last", "dof_coord", "dof_pu
 fetch_bodies = fetching("fetch_bodies", Bodies, "mass", "inertia", "inv_inertia")
 fetch_axes = fetching(
     "fetch_axes", Joints,
-    "armature", "damping", "stiffness", "limit_lower", "limit_upper", "limit_ke", "effort_limit", "target_mode",
+    "armature", "damping", "friction", "stiffness", "limit_lower", "limit_upper", "limit_ke", "effort_limit", "target_mode",
     "target_ke", "target_kd",
 )  # fmt: skip
 fetch_links = fetching(

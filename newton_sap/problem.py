@@ -14,7 +14,7 @@ from .constraints.restitution import apply_restitution
 from .linalg.cholesky import widen_skyline
 from .linalg.lanes import sync
 from .minimizer.objective import contact_velocity, mass_times
-from .multibody.free_motion import gravity_of
+from .multibody.efforts import gravity_of
 from .multibody.joints import turns_freely
 from .multibody.spatial import angular, to_mat33d, velocity_at
 from .packed import pack_motion, pack_pools, pack_problem, pack_tree

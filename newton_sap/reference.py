@@ -153,7 +153,9 @@ class ReferenceSolver(Multibody):
         m = self.read(state, control)
         v0 = self.to_sap(m, m.q, m.qd)
         kin = self.kinematics(m, m.q, v0)
-        A, v_star = self.free_motion(m, kin, v0, dt, self.drive_efforts(m, v0))
+        A, v_star = self.free_motion(
+            m, kin, v0, dt, self.drive_efforts(m, v0, "explicit"), self.drive_efforts(m, v0, "implicit")
+        )
         rows = self.drive_rows(m, A, dt)
         rows += self.limit_rows(m, A, v0, v_star, dt)
         rows += self.velocity_rows(m, A) + self.friction_rows(m, A, dt)
@@ -238,10 +240,10 @@ class ReferenceSolver(Multibody):
             if (kp > 0.0 or kd > 0.0) and m.effort_limit[dof] > 0.0:
                 yield int(dof), kp, kd, error[dof], m.target_qd[dof] if mode != DRIVE_POSITION else 0.0
 
-    def drive_efforts(self, m, v0):
-        """Return what explicit drives push at the start of the step, shape (dofs,)."""
+    def drive_efforts(self, m, v0, integration):
+        """Return what drives that are integrated in a certain way push at the start of the step, shape (dofs,)."""
         efforts = np.zeros(m.dofs)
-        for dof, kp, kd, error, target in self.drives(m, "explicit"):
+        for dof, kp, kd, error, target in self.drives(m, integration):
             bound = m.effort_limit[dof]
             efforts[dof] = min(max(kp * error + kd * (target - v0[dof]), -bound), bound)
         return efforts

@@ -17,8 +17,12 @@ from .attributes import has_ball_limits
 
 PRISMATIC, REVOLUTE, BALL, FIXED, FREE, DISTANCE, D6 = range(7)  # newton.JointType
 KINEMATIC = 2  # newton.BodyFlags.KINEMATIC
+HELD, ALONE, TOGETHER = range(3)
+"""How a velocity changes within the step: as constraints say, as that of a body by itself, or with those of a tree."""
 SLOW_TURN, FAST_TURN = 1.0e-3, 0.1
-"""Turns [rad] in a step beyond which velocity products are followed into a change of velocity, once and twice."""
+"""Turns [rad] in a step beyond which velocity products follow the change of velocity, and that by its own products."""
+FAR_TURN = 0.3
+"""Turn [rad] in a step, seen from a body, beyond which its angular momentum is turned as a whole."""
 
 
 # Rotations. Quaternions are xyzw, float64, unit.
@@ -369,12 +373,15 @@ class Multibody:
 
     # Free motion.
 
-    def free_motion(self, m, kin, v0, dt, efforts=0.0):
+    def free_motion(self, m, kin, v0, dt, efforts=0.0, holding=0.0):
         """Return ``(A, v_star)``: dynamics matrix (dofs, dofs) and velocities without constraints.
 
-        ``efforts`` are generalised forces [N, N m] on top of those of the state and the control, shape (dofs,).
+        ``efforts`` are generalised forces [N, N m] of joints on top of those of the state and the control, shape (dofs,);
+        ``holding`` are those of drives that act only in the solve.
         """
-        M, force, products = np.zeros((m.dofs, m.dofs)), np.zeros(m.dofs) + efforts, np.zeros(m.dofs)
+        M, outside, products = np.zeros((m.dofs, m.dofs)), np.zeros(m.dofs), np.zeros(m.dofs)
+        force = np.zeros(m.dofs) + efforts
+        moves = self._moves(m)
         wrench = m.body_f.copy()
         for j in range(len(m.type)):
             dofs = slice(m.qd_start[j], m.qd_start[j + 1])
@@ -387,10 +394,10 @@ class Multibody:
             R = quat_matrix(kin.quat[b])
             I = R @ m.inertia[b] @ R.T
             alpha, a = kin.bias_acceleration(b, v0)
-            torque = -I @ alpha - self._gyroscopic_torque(I, R @ m.inv_inertia[b] @ R.T, kin.omega[b], dt)
+            torque = -I @ alpha - self._gyroscopic_torque(I, R @ m.inv_inertia[b] @ R.T, kin.omega[b], moves[b], dt)
             M += m.mass[b] * J_v.T @ J_v + J_w.T @ I @ J_w
             products += J_v.T @ (-m.mass[b] * a) + J_w.T @ torque
-            force += J_v.T @ (wrench[b, :3] + m.mass[b] * m.gravity[m.body_world[b]]) + J_w.T @ wrench[b, 3:]
+            outside += J_v.T @ (wrench[b, :3] + m.mass[b] * m.gravity[m.body_world[b]]) + J_w.T @ wrench[b, 3:]
         M += np.diag(m.armature[m.public_dof])
 
         stiffness = np.zeros(m.dofs)
@@ -404,29 +411,55 @@ class Multibody:
 
         if self.spring_integration == "explicit":
             stiffness[:] = 0.0
-        A = M + np.diag(dt * m.damping[m.public_dof] + dt * dt * stiffness)
-        r = M @ v0 + dt * (force + products)
+        implicit = dt * m.damping[m.public_dof] + dt * dt * stiffness
+        A = M + np.diag(implicit)
+        r = M @ v0 + dt * (force + outside + products)
         u, known = m.unknown, ~m.unknown
         v_star = v0.copy()
         if u.any():
             v_star[u] = np.linalg.solve(A[np.ix_(u, u)], r[u] - A[np.ix_(u, known)] @ v0[known])
             if self.position_update == "symplectic":
-                v_star += self._products_of_change(m, kin, A, v0, dt * products, dt)
+                load = dt * (outside + products)
+                hold = self._held(m, A, v0, load, dt * (force + holding) - implicit * v0, dt)
+                v_star += self._products_of_change(m, kin, A, v0, load, hold, dt)
         return A, v_star
 
-    def _products_of_change(self, m, kin, A, v0, momentum, dt):
-        """What velocity products add to v_star as they follow the change of velocity that they make, shape (dofs,)."""
+    def _held(self, m, A, v0, load, impulse, dt):
+        """What joints give their dofs at constant rates, with friction and limits against the rest, shape (dofs,)."""
+        free = m.is_free()[m.joint_of_dof]
+        friction = np.where(free, 0.0, dt * m.friction[m.public_dof])
+        impulse = impulse - np.clip(np.diag(A) * v0 + load + impulse, -friction, friction)
+        for dof, coordinate in m.scalar_axes():
+            q, net = m.q[coordinate] + dt * v0[dof], load[dof] + impulse[dof]
+            pressed = (q <= m.limit_lower[dof] and net < 0.0) or (q >= m.limit_upper[dof] and net > 0.0)
+            if pressed and m.limit_ke[dof] > 0.0:
+                impulse[dof] = -load[dof]
+        return impulse
+
+    def _products_of_change(self, m, kin, A, v0, load, hold, dt):
+        """What velocity products add to v_star as they follow the change of velocity in the step, shape (dofs,)."""
         turn = dt * self._fastest_turn(m, kin)
-        alone = m.unknown & ~m.tied()[m.root[m.joint_of_dof]]
+        moves = self._moves(m)[m.child[m.joint_of_dof]]
         added = np.zeros(m.dofs)
-        for least in SLOW_TURN, FAST_TURN:
-            follows = alone & (turn > least)  # whole trees, which have no mass in common
-            if not follows.any():
-                break
-            block, change = np.ix_(follows, follows), np.zeros(m.dofs)
-            change[follows] = np.linalg.solve(A[block], momentum[follows])
-            momentum = -dt * self._product_force(m, v0, change)
-            added[follows] += np.linalg.solve(A[block], momentum[follows])
+        for root in set(m.root[m.joint_of_dof]):  # tree by tree, which have no mass in common
+            dofs = (m.root[m.joint_of_dof] == root) & m.unknown & (moves == TOGETHER) & (turn > SLOW_TURN)
+            if not dofs.any():
+                continue
+            block = A[np.ix_(dofs, dofs)]
+
+            def products(change, block=block, dofs=dofs):
+                full = np.zeros(m.dofs)
+                full[dofs] = change
+                return np.linalg.solve(block, -dt * self._product_force(m, v0, full, dt)[dofs])
+
+            held = np.linalg.solve(block, hold[dofs])
+            against, size = -held @ load[dofs], held @ hold[dofs]
+            share = min(against / size, 1.0) if against > 0.0 else 0.0
+            change = np.linalg.solve(block, load[dofs] + share * hold[dofs])
+            if turn[dofs].max() > FAST_TURN:
+                further = products(change)
+                change = followed(change, further, block) * (change + further)
+            added[dofs] = products(change)
         return added
 
     def _fastest_turn(self, m, kin):
@@ -437,30 +470,72 @@ class Multibody:
             speed[np.isin(m.joint_of_dof, joints)] = np.linalg.norm(kin.omega[m.child[joints]], axis=1).max()
         return speed
 
-    def _product_force(self, m, v, change):
-        """Generalised force of the products of ``v`` with a change of it, gyroscopic torques apart, shape (dofs,).
+    def _product_force(self, m, v, change, dt):
+        """Generalised force of the products of ``v`` with a change of it, shape (dofs,).
 
-        The force is quadratic in the velocity, so that a product comes from a sum and a difference.
+        The force is quadratic in the velocity, so that a product comes from a sum and a difference. Gyroscopic torques of what
+        turns far have been turned already.
         """
         force = np.zeros(m.dofs)
+        omega = self.kinematics(m, m.q, v).omega
         for sign in 1.0, -1.0:
             kin = self.kinematics(m, m.q, v + sign * change)
             for b in range(m.bodies):
                 J_w, J_v = kin.jacobian(b, kin.com[b])
                 R = quat_matrix(kin.quat[b])
+                I = R @ m.inertia[b] @ R.T
                 alpha, a = kin.bias_acceleration(b, v + sign * change)
-                force += 0.25 * sign * (J_v.T @ (m.mass[b] * a) + J_w.T @ (R @ m.inertia[b] @ R.T @ alpha))
+                torque = I @ alpha
+                if not turns_far(I, omega[b], dt):
+                    torque = torque + np.cross(kin.omega[b], I @ kin.omega[b])
+                force += 0.25 * sign * (J_v.T @ (m.mass[b] * a) + J_w.T @ torque)
         return force
 
-    def _gyroscopic_torque(self, I, inverse, w0, dt):
-        """``w x I w`` [N m] at the start of the step, or what turns ``I w0`` as far as the body turns in it; world axes."""
+    def _moves(self, m):
+        """How the velocity of each body changes within a step, shape (bodies,)."""
+        moves = np.full(m.bodies, HELD)
+        if self.position_update == "symplectic":
+            for j in np.flatnonzero(~m.loop):
+                alone = m.is_free()[j] and (m.root == m.root[j]).sum() == 1
+                tied = m.tied()[m.root[j]]
+                moves[m.child[j]] = HELD if tied else ALONE if alone else TOGETHER
+        return moves
+
+    def _gyroscopic_torque(self, I, inverse, w0, moves, dt):
+        """``w x I w`` [N m] at the start of the step, or what lets a body know how its spin changes; world axes."""
         L = I @ w0
+        explicit = np.cross(w0, L)
         if self.position_update != "symplectic":
-            return np.cross(w0, L)
-        w = w0
-        for _ in range(2):
-            w = w0 - 0.5 * dt * inverse @ np.cross(w, I @ w)
-        x, y, z = 0.5 * dt * w
-        across = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-        # Cayley's transform of the half turn, backwards: orthogonal, so |L| stays.
-        return (L - np.linalg.solve(np.eye(3) + across, (np.eye(3) - across) @ L)) / dt
+            return explicit
+        if moves == HELD or turns_far(I, w0, dt):
+            w = w0
+            for _ in range(2):
+                w = w0 - 0.5 * dt * inverse @ np.cross(w, I @ w)
+            x, y, z = 0.5 * dt * w
+            across = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+            # Cayley's transform of the half turn, backwards: orthogonal, so |L| stays.
+            return (L - np.linalg.solve(np.eye(3) + across, (np.eye(3) - across) @ L)) / dt
+        if moves == TOGETHER:  # among the products that follow the change
+            return explicit
+        change = -dt * inverse @ explicit
+        if not change @ I @ change > 0.0:
+            return explicit
+
+        def more(d):
+            return 0.5 * (np.cross(w0, I @ d) + np.cross(d, L))
+
+        further = -dt * inverse @ more(change)
+        change = followed(change, further, I) * (change + further)
+        after = L - dt * (explicit + more(change))
+        return (L - after * np.linalg.norm(L) / np.linalg.norm(after)) / dt
+
+
+def turns_far(I, w, dt):
+    """Whether angular momentum turns far in a step, seen from its body."""
+    return dt * np.linalg.norm(np.cross(w, I @ w)) > FAR_TURN * np.linalg.norm(I @ w)
+
+
+def followed(change, further, A):
+    """The share of a change and of what its products change that is followed, by their kinetic energies."""
+    size, beyond = change @ A @ change, further @ A @ further
+    return size / (size + beyond) if beyond > 0.0 else 1.0

@@ -17,7 +17,7 @@ from .boundary.capacity import contact_storage, large_group_storage, newton_capa
 from .boundary.contact_rows import ContactRows
 from .boundary.contacts import collect_contacts, fill_contacts, list_by_part, number_slots
 from .boundary.convention import SapControl, SapState
-from .boundary.couplings import assembling_kernels, attach_model, build_couplings, following_trees, tied_groups
+from .boundary.couplings import assembling_kernels, attach_model, build_couplings, motions_of_trees, tied_groups
 from .boundary.detection import OwnedDetection
 from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
 from .boundary.mujoco_options import warn_of_options
@@ -515,7 +515,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self.couplings, self.pools.couplers = build_couplings(self.model, size, size.loop_joints, device)
         self._coupling_kernels = assembling_kernels(self.couplings)
         self.tree.group_tied = tied_groups(self.couplings)
-        self.tree.tree_follows = following_trees(self.couplings, size, self.model, self.options.position_update)
+        self.tree.tree_moves = motions_of_trees(self.couplings, size, self.model, self.options.position_update)
         self.large = LargeGroups()
         self.launches = Launches(self.tree, size, self.options.threads, device)
         self.frames = Frames()

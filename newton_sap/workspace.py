@@ -44,7 +44,7 @@ class Tree:
     tree_factor_start: wp.array[wp.int32]  # (T,) the same of its factor
     tree_group: wp.array[wp.int32]  # (T,)
     tree_prescribed: wp.array[wp.int32]  # (T,) 1 where the root stays kinematic, whatever its flag says later
-    tree_follows: wp.array[wp.int32]  # (T,) 1 where velocity products follow their own change
+    tree_moves: wp.array[wp.int32]  # (T,) how velocities change within a step: gyroscopic.HELD, ALONE or TOGETHER
     group_tree_start: wp.array[wp.int32]  # (G + 1,)
     group_dof_start: wp.array[wp.int32]  # (G + 1,)
     group_hessian_start: wp.array[wp.int64]  # (G,) -1 where the Hessian is kept in blocks

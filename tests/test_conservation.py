@@ -203,14 +203,14 @@ def test_tumbling_at_any_rate_is_bounded(rate, gained):
 
 
 def test_a_flywheel_holds_its_satellite():
-    """A fast wheel on a hinge damps what wobbles instead of feeding it."""
+    """A fast wheel on a hinge neither damps nor feeds what wobbles, by one and a half radians of its own turn in a step."""
     builder = weightless()
     satellite, wheel = link(builder, 5.0, 0.1), link(builder, 1.0, (0.005, 0.005, 0.01))
     joints = [builder.add_joint_free(satellite), builder.add_joint_revolute(satellite, wheel, axis=newton.Axis.Z)]
     builder.add_articulation(joints)
     rig = Rig(builder, 0.005, v=[0.0, 0.0, 0.0, 0.01, 0.0, 0.0, 300.0])
     for _ in range(5):
-        assert np.linalg.norm(rig.run(200).v[3:5]) < 0.01
+        assert np.linalg.norm(rig.run(200).v[3:5]) == pytest.approx(0.01, rel=1e-4)
     assert rig.v[6] == pytest.approx(300.0, rel=1e-4)
 
 
@@ -281,7 +281,7 @@ def test_undamped_chains_do_not_gain_energy(build, seed):
 
 
 def test_products_that_follow_their_change_are_closer():
-    """Of first order, as those of the start of the step, with 0.7 of the error at most."""
+    """Of first order, as those of the start of the step, with 0.6 of the error at most."""
     ends = {}
     for update, dt in (("symplectic", 0.004), ("symplectic", 0.002), ("sap_euler", 0.004), ("symplectic", 0.0002)):
         rig = Rig(skew_chain(), dt, v=[2.0, -3.0, 1.0, 2.0], position_update=update)
@@ -289,7 +289,7 @@ def test_products_that_follow_their_change_are_closer():
     exact = (10.0 * ends["symplectic", 0.0002] - ends["symplectic", 0.002]) / 9.0
     errors = {key: np.abs(end - exact).max() for key, end in ends.items()}
     assert errors["symplectic", 0.002] == pytest.approx(0.5 * errors["symplectic", 0.004], rel=0.1)
-    assert errors["symplectic", 0.004] < 0.7 * errors["sap_euler", 0.004]
+    assert errors["symplectic", 0.004] < 0.6 * errors["sap_euler", 0.004]
 
 
 def test_a_fast_top_precesses():

@@ -13,7 +13,7 @@ from ..constraints.laws import CONTACT_LAWS
 from ..minimizer.continuation import PATIENCE
 from ..minimizer.friction_bound import RENEWALS
 from ..minimizer.settings import ROUGH, Settings
-from ..multibody.free_motion import Efforts
+from ..multibody.efforts import Efforts
 from ..workspace import Bodies, Joints, Shapes, StateArrays
 from .contact_rows import ContactRows
 from .contacts import ContactOptions

@@ -24,6 +24,7 @@ from ..constraints.coupling_table import (
     TENDON_LAWS,
     TENDON_LENGTHS,
 )
+from ..multibody.gyroscopic import ALONE, HELD, TOGETHER
 from ..multibody.joints import DISTANCE, FREE
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
 from .tendons import attach_tendons, make_tendons, read_tendons, tendon_name
@@ -123,20 +124,22 @@ def tied_groups(table: CouplingTable) -> wp.array:
     return wp.array(tied.astype(np.int32), dtype=wp.int32, device=table.group_start.device)
 
 
-def following_trees(table: CouplingTable, topology: Topology, model, update: str) -> wp.array:
-    """Return (trees,) 1 where velocity products follow their own change under a position update, else 0.
+def motions_of_trees(table: CouplingTable, topology: Topology, model, update: str) -> wp.array:
+    """Return (trees,) how the velocities of each tree change within a step under a position update: ``TOGETHER`` or otherwise.
 
-    Never those of a body that flies alone, which has no axes that others carry, nor those of a tree that a coupling holds, to
-    another or in itself, which does not move as that change says; limits and tendons only push or pull.
+    A tree that a coupling holds, to another or in itself, does not move as its own forces say; limits and tendons only push
+    or pull.
     """
     holds = ~np.isin(table.kind.numpy(), (int(BALL_LIMITS), int(TENDON)))
     held = table.tree.numpy()[np.repeat(holds, np.diff(table.tree_start.numpy()))]
     starts = topology.arrays["tree_link_start"]
     roots = link_kinds(model, topology.arrays["link_joint"][starts[:-1]])
     flies = np.isin(roots, (int(FREE), int(DISTANCE)))
-    follows = ~np.isin(np.arange(topology.tree_count), held) & ~(flies & (np.diff(starts) == 1))
-    follows &= update == "symplectic"
-    return wp.array(follows.astype(np.int32), dtype=wp.int32, device=table.tree.device)
+    moves = np.where(flies & (np.diff(starts) == 1), int(ALONE), int(TOGETHER))
+    moves[held[held >= 0]] = int(HELD)
+    if update != "symplectic":
+        moves[:] = int(HELD)
+    return wp.array(moves.astype(np.int32), dtype=wp.int32, device=table.tree.device)
 
 
 def _touched_trees(topology, entry: Coupling, of_tendons: dict[int, list[int]]) -> list[int]:

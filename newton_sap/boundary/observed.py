@@ -5,7 +5,7 @@ import warp as wp
 from ..constraints.coupler_pool import ROWS
 from ..constraints.coupling_table import COORDINATES, TENDON, TENDON_LENGTHS
 from ..constraints.tendon_paths import path_wrench
-from ..multibody.free_motion import Efforts
+from ..multibody.efforts import Efforts
 from ..multibody.joints import is_free
 from ..multibody.paths import is_moved
 from ..multibody.spatial import (

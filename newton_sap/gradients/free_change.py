@@ -1,57 +1,155 @@
-"""The change of velocity that velocity products follow, in unknowns with balances of their own.
+"""The change of velocity that velocity products follow (formulation 1.1), laid on the tape move by move.
 
-Two of them, ``d`` and ``d + T d`` (formulation 1.1): ``A d = p = -dt C v0`` and ``A (d + T d) = p - dt S^T F(v0, d)``. The way
-back solves with ``A`` for a virtual velocity of each, as that of a step does with its own matrix.
+Momenta become changes by solves with ``A``. Each is an unknown with a balance of its own, ``A x = momentum``, and on the way
+back solves for a virtual velocity of its own, as the step does with its own matrix.
 """
 
 import warp as wp
 
-from ..multibody.free_motion import own_inertia, own_momentum, product_impulse
+from ..multibody.efforts import external_wrench, own_inertia
+from ..multibody.free_motion import own_momentum, product_impulse
+from ..multibody.gyroscopic import share_followed
+from ..multibody.holding import holding_impulse, share_held
 from ..multibody.spatial import inertia_times
-from ..multibody.velocity_products import gather_momentum, product_force, push_products, rounds_needed, swing_of
+from ..multibody.velocity_products import product_force, rounds_needed, swing_of
 from ..workspace import Joints, Motion, Tree
 from .scene import Scene, free_velocity
 from .sensitivity import Sensitivity, factor_by_rows, lay_out, solve_transposed
 
 
-@wp.func
-def impulse_at_start(scene: Scene, m: Motion, link: int):
-    """-dt C v0 of one body."""
-    return product_impulse(scene.tree, scene.bodies, m, scene.orders, link, own_momentum(m, link), scene.step.dt)
+@wp.struct
+class Changes:
+    """What leads to the change of velocity that products follow, of D dofs and T trees; all of it is on the tape."""
+
+    load: wp.array[wp.float64]  # (D,) momentum by velocity products and from outside
+    hold: wp.array[wp.float64]  # (D,) what joints give at constant rates
+    held: wp.array[wp.float64]  # (D,) what that alone would change
+    against: wp.array[wp.float64]  # (T,) minus its work on the load
+    hold_size: wp.array[wp.float64]  # (T,) twice its kinetic energy
+    momentum: wp.array[wp.float64]  # (D,) load and the share of hold that counts
+    first: wp.array[wp.float64]  # (D,) what that changes
+    size: wp.array[wp.float64]  # (T,) twice its kinetic energy
+    beyond: wp.array[wp.float64]  # (D,) momentum by products of that change
+    second: wp.array[wp.float64]  # (D,) what that changes
+    further: wp.array[wp.float64]  # (T,) twice its kinetic energy
+    change: wp.array[wp.float64]  # (D,) the share of both that is followed
 
 
 @wp.kernel(enable_backward=False, module="unique")
-def find_changes(
-    scene: Scene,
-    m: Motion,
-    scratch: Motion,
-    first: Sensitivity,
-    second: Sensitivity,
-):
-    """Both changes of every group, with the factors of A; a tree that turns slowly follows none, or only ``d``."""
+def factor_mass(scene: Scene, m: Motion, s: Sensitivity):
+    """Factors of A of every group, and how often each of its trees follows its change of velocity."""
     g = wp.tid()
     tree = scene.tree
     base = tree.group_dof_start[g]
-    n = tree.group_dof_start[g + 1] - base
-    lay_out(tree, m, first, g)
-    factor_by_rows(first.S, first.start[g], n, first.pivot, base)
+    lay_out(tree, m, s, g)
+    factor_by_rows(s.S, s.start[g], tree.group_dof_start[g + 1] - base, s.pivot, base)
     for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
         scene.rounds[t] = rounds_needed(tree, m, t, scene.step.dt)
-        for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
-            scratch.momentum[link] = impulse_at_start(scene, m, link)
-        gather_momentum(tree, m, scratch, t)
-    solve_transposed(first.S, first.start[g], n, first.pivot, scratch.v0, base)  # A is its own transpose
+
+
+@wp.kernel(enable_backward=False, module="unique")
+def solve_mass(tree: Tree, s: Sensitivity):
+    """A x = momentum of every group."""
+    g = wp.tid()
+    base = tree.group_dof_start[g]
+    n = tree.group_dof_start[g + 1] - base
     for dof in range(base, base + n):
-        first.velocity[dof] = scratch.v0[dof]
-    for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
-        push_products(tree, scene.joints, scene.bodies, m, scratch, t, scene.step.dt)
-        gather_momentum(tree, m, scratch, t)
-        if scene.rounds[t] < 2:
-            for dof in range(tree.tree_dof_start[t], tree.tree_dof_start[t + 1]):
-                scratch.v0[dof] = wp.float64(0.0)
-    solve_transposed(first.S, first.start[g], n, first.pivot, scratch.v0, base)
-    for dof in range(base, base + n):
-        second.velocity[dof] = first.velocity[dof] + scratch.v0[dof]
+        s.velocity[dof] = s.momentum[dof]
+    solve_transposed(s.S, s.start[g], n, s.pivot, s.velocity, base)  # A is its own transpose
+
+
+@wp.kernel
+def mass_power_of_links(scene: Scene, m: Motion, s: Sensitivity):
+    """u . I x of a body."""
+    link = wp.tid()
+    tree = scene.tree
+    Ix = inertia_times(m.mass[link], m.moment[link], m.inertia[link], free_velocity(tree, m, s.velocity, link))
+    U = free_velocity(tree, m, s.virtual_velocity, link)
+    wp.atomic_add(s.power, tree.tree_group[tree.link_tree[link]], wp.dot(U, Ix))
+
+
+@wp.kernel
+def mass_power_of_dofs(scene: Scene, m: Motion, s: Sensitivity):
+    """u ((a + dt D + dt^2 K) x - momentum) of a dof."""
+    dof = wp.tid()
+    tree = scene.tree
+    link = tree.dof_link[dof]
+    t = tree.link_tree[link]
+    if dof - tree.tree_dof_start[t] < m.locked[t]:
+        return
+    armature, implicit = own_inertia(tree, scene.joints, scene.efforts, link, dof, scene.step.dt)
+    balance = (armature + implicit) * s.velocity[dof] - s.momentum[dof]
+    wp.atomic_add(s.power, tree.tree_group[t], s.virtual_velocity[dof] * balance)
+
+
+# Sums stand in kernels, not in functions of theirs: on the way back those would be added once more.
+
+
+@wp.kernel
+def gather_loads(scene: Scene, m: Motion, c: Changes):
+    """What velocity products and forces from outside give the dofs."""
+    link = wp.tid()
+    tree = scene.tree
+    dt = scene.step.dt
+    IV = own_momentum(m, link)
+    impulse = product_impulse(tree, scene.bodies, m, scene.orders, link, IV, dt)
+    impulse += dt * external_wrench(tree, scene.joints, scene.bodies, m, scene.orders, scene.efforts, link)
+    for p in range(tree.path_start[link] + m.locked[tree.link_tree[link]], tree.path_start[link + 1]):
+        dof = tree.path_dof[p]
+        wp.atomic_add(c.load, dof, wp.dot(m.column[dof], impulse))
+
+
+@wp.kernel
+def find_holds(scene: Scene, m: Motion, c: Changes):
+    """What joints give the dofs at constant rates."""
+    dof = wp.tid()
+    tree = scene.tree
+    link = tree.dof_link[dof]
+    t = tree.link_tree[link]
+    if dof - tree.tree_dof_start[t] >= m.locked[t]:
+        c.hold[dof] = holding_impulse(
+            tree, scene.joints, m, scene.efforts, scene.before.joint_q, link, dof, c.load[dof], scene.step.dt
+        )
+
+
+@wp.func
+def tree_of(tree: Tree, dof: int):
+    """The tree of a dof."""
+    return tree.link_tree[tree.dof_link[dof]]
+
+
+@wp.kernel
+def measure_holds(tree: Tree, c: Changes):
+    """How the changes by what joints hold and by the load go together."""
+    dof = wp.tid()
+    t = tree_of(tree, dof)
+    wp.atomic_add(c.against, t, -c.held[dof] * c.load[dof])
+    wp.atomic_add(c.hold_size, t, c.held[dof] * c.hold[dof])
+
+
+@wp.kernel
+def let_hold(tree: Tree, c: Changes):
+    """The load, with what joints hold against it."""
+    dof = wp.tid()
+    t = tree_of(tree, dof)
+    c.momentum[dof] = c.load[dof] + share_held(c.against[t], c.hold_size[t]) * c.hold[dof]
+
+
+@wp.kernel
+def measure_changes(tree: Tree, c: Changes):
+    """Kinetic energies of the change and of what its products change."""
+    dof = wp.tid()
+    t = tree_of(tree, dof)
+    wp.atomic_add(c.size, t, c.momentum[dof] * c.first[dof])
+    wp.atomic_add(c.further, t, c.beyond[dof] * c.second[dof])
+
+
+@wp.kernel
+def add_followed(tree: Tree, c: Changes):
+    """The share of both changes that is followed."""
+    dof = wp.tid()
+    t = tree_of(tree, dof)
+    c.change[dof] = share_followed(c.size[t], c.further[t]) * (c.first[dof] + c.second[dof])
 
 
 @wp.kernel
@@ -69,38 +167,18 @@ def impulse_of_change(scene: Scene, m: Motion, change: Motion, least: int, link:
     """-dt F(v0, change) on one body, if its tree follows changes so often."""
     impulse = wp.spatial_vectord()
     if scene.rounds[scene.tree.link_tree[link]] >= least:
+        dt = scene.step.dt
         body = scene.tree.link_body[link]
-        force = product_force(scene.bodies, m, body, link, change.velocity[link], change.bias[link])
-        impulse = -scene.step.dt * force
+        impulse = -dt * product_force(scene.bodies, m, body, link, change.velocity[link], change.bias[link], dt)
     return impulse
 
 
 @wp.kernel
-def change_power_of_links(
-    scene: Scene,
-    m: Motion,
-    before: Motion,
-    least: int,
-    s: Sensitivity,
-):
-    """u . (I d - P) of a change that follows the one before it, or none if no tree goes as far as ``least``."""
+def gather_products(scene: Scene, m: Motion, change: Motion, c: Changes):
+    """What the products of a change give the dofs, in trees that turn so fast that they matter."""
     link = wp.tid()
     tree = scene.tree
-    Id = inertia_times(m.mass[link], m.moment[link], m.inertia[link], free_velocity(tree, m, s.velocity, link))
-    P = impulse_at_start(scene, m, link)
-    P += impulse_of_change(scene, m, before, least, link)
-    U = free_velocity(tree, m, s.virtual_velocity, link)
-    wp.atomic_add(s.power, tree.tree_group[tree.link_tree[link]], wp.dot(U, Id - P))
-
-
-@wp.kernel
-def change_power_of_dofs(scene: Scene, m: Motion, s: Sensitivity):
-    """u (a + dt D + dt^2 K) d of a dof."""
-    dof = wp.tid()
-    tree = scene.tree
-    link = tree.dof_link[dof]
-    t = tree.link_tree[link]
-    if dof - tree.tree_dof_start[t] < m.locked[t]:
-        return
-    armature, implicit = own_inertia(tree, scene.joints, scene.efforts, link, dof, scene.step.dt)
-    wp.atomic_add(s.power, tree.tree_group[t], s.virtual_velocity[dof] * (armature + implicit) * s.velocity[dof])
+    impulse = impulse_of_change(scene, m, change, 2, link)
+    for p in range(tree.path_start[link] + m.locked[tree.link_tree[link]], tree.path_start[link + 1]):
+        dof = tree.path_dof[p]
+        wp.atomic_add(c.beyond, dof, wp.dot(m.column[dof], impulse))

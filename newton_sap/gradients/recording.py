@@ -15,11 +15,26 @@ from ..boundary.output import publish_bodies
 from ..constraints.laws import contact_law
 from ..launches import load_kernels
 from ..linalg.lanes import BLOCK_DIM
+from ..multibody.gyroscopic import TOGETHER
 from ..multibody.integration import UPDATES, integrate
 from ..multibody.kinematics import kinematics
 from ..workspace import ROWS_PER_DOF, ContactPool, CouplingTable, Motion, RowPool, StateArrays, Tendons, allocate
 from .coupling_power import CouplerRows, coupling_power
-from .free_change import change_power_of_dofs, change_power_of_links, find_changes, swing_links
+from .free_change import (
+    Changes,
+    add_followed,
+    factor_mass,
+    find_holds,
+    gather_loads,
+    gather_products,
+    let_hold,
+    mass_power_of_dofs,
+    mass_power_of_links,
+    measure_changes,
+    measure_holds,
+    solve_mass,
+    swing_links,
+)
 from .scene import Scene
 from .sensitivity import Sensitivity, balance, sensitivity_kernel
 from .support import require_differentiable
@@ -31,8 +46,11 @@ _BALANCED = ("bias", "column", "mass", "moment", "inertia", "v")
 """And what their balance reads beside."""
 _NOT_STORED = ("vc", "line", "slip_direction", "slowness", "gamma", "G", "unknown", "J", "body_a")
 """What slots hold only during a minimisation."""
-NEVER = 3
-"""More rounds than any tree follows its change of velocity."""
+_FOLLOWING = (
+    gather_loads, find_holds, mass_power_of_links, mass_power_of_dofs, measure_holds, let_hold, swing_links, gather_products,
+    measure_changes, add_followed,
+)  # fmt: skip
+"""What laying the change of velocity on the tape launches."""
 
 
 @cache
@@ -56,7 +74,7 @@ class Recorder:
         self._friction_follows = int(bundles.minimizer_settings(options).renewals > 0)
         self._sensitivity = sensitivity_kernel(law)
         self._contact_power = contact_power(law)
-        self._follows = bool(solver.tree.tree_follows.numpy().any())
+        self._follows = bool((solver.tree.tree_moves.numpy() == int(TOGETHER)).any())
         self._captured = []  # what graphs read and write, which they do not own
         self._no_motion = allocate(Motion, {"*": 0}, self.device)
         self._no_contacts = allocate(ContactPool, {"*": 0}, self.device, stride=solver.pool.stride)
@@ -72,8 +90,8 @@ class Recorder:
             taped += [coupling_power]
             taped += [publish_loop_joints] if solver.topology.loop_joints else []
         if self._follows:
-            taped += [change_power_of_links, change_power_of_dofs, swing_links]
-            made += [find_changes]
+            taped += _FOLLOWING
+            made += [factor_mass, solve_mass]
         if solver.actuators is not None:
             taped += [actuate]
         return [*made, *map(differentiable, taped)]
@@ -114,23 +132,47 @@ class Recorder:
             self._captured.append(inputs)
 
     def _change(self, solver, scene: Scene, m: Motion) -> Motion:
-        """Find what velocity products follow and lay it on the tape, one balance after the other."""
+        """Lay the change of velocity that products follow on the tape, one balance after the other."""
         if not self._follows:
             return self._no_motion
         size = solver.topology
-        lengths = dict.fromkeys(("velocity", "bias"), size.link_count) | {"v0": size.dof_count}
+        tree = scene.tree
+        mass = self._mass(size)
+        self._unrecorded(factor_mass, size.group_count, [scene, m, mass])
+        dofs = size.dof_count
+        counts = {"*": dofs} | dict.fromkeys(("against", "hold_size", "size", "further"), size.tree_count)
+        c = allocate(Changes, counts | dict.fromkeys(("held", "first", "second"), 0), self.device, requires_grad=True)
+        self._launch(gather_loads, size.link_count, [scene, m, c])
+        self._launch(find_holds, dofs, [scene, m, c])
+        c.held = self._changed(scene, m, size, mass, c.hold)
+        self._launch(measure_holds, dofs, [tree, c])
+        self._launch(let_hold, dofs, [tree, c])
+        c.first = self._changed(scene, m, size, mass, c.momentum)
+        self._launch(gather_products, size.link_count, [scene, m, self._swung(scene, m, size, c.first), c])
+        c.second = self._changed(scene, m, size, mass, c.beyond)
+        self._launch(measure_changes, dofs, [tree, c])
+        self._launch(add_followed, dofs, [tree, c])
+        return self._swung(scene, m, size, c.change)
+
+    def _mass(self, size, **kept) -> Sensitivity:
+        """Room for a solve with the mass matrix of every group; its factors and its momentum may be given."""
         counts = {"*": size.dof_count, "no_gradient": size.group_count, "weight": 0, "lag": 0}
-        first = self._balance(counts, S=self._matrix())
-        second = self._balance(counts, S=first.S, pivot=first.pivot)
-        scratch = allocate(Motion, {"*": 0, "momentum": size.link_count, **lengths}, self.device)
-        self._unrecorded(find_changes, size.group_count, [scene, m, scratch, first, second])
-        change = scratch  # of none: the first one follows no other
-        for least, s in (NEVER, first), (2, second):
-            self._launch(change_power_of_links, size.link_count, [scene, m, change, least, s])
-            self._launch(change_power_of_dofs, size.dof_count, [scene, m, s])
-            change = self._own(Motion, self._no_motion, lengths)
-            self._launch(balance, size.group_count, [scene.tree, s, s.power, change.v0])
-            self._launch(swing_links, size.tree_count, [scene.tree, scene.joints, m, change])
+        return self._balance(counts, **(kept or {"S": self._matrix()}))
+
+    def _changed(self, scene: Scene, m: Motion, size, mass: Sensitivity, momentum: wp.array) -> wp.array:
+        """The change of rates that a momentum makes."""
+        s = self._mass(size, S=mass.S, pivot=mass.pivot, momentum=momentum)
+        self._unrecorded(solve_mass, size.group_count, [scene.tree, s])
+        self._launch(mass_power_of_links, size.link_count, [scene, m, s])
+        self._launch(mass_power_of_dofs, size.dof_count, [scene, m, s])
+        change = wp.zeros(size.dof_count, dtype=wp.float64, device=self.device, requires_grad=True)
+        self._launch(balance, size.group_count, [scene.tree, s, s.power, change])
+        return change
+
+    def _swung(self, scene: Scene, m: Motion, size, rates: wp.array) -> Motion:
+        """How links change their velocities with the rates."""
+        change = self._own(Motion, self._no_motion, dict.fromkeys(("velocity", "bias"), size.link_count), v0=rates)
+        self._launch(swing_links, size.tree_count, [scene.tree, scene.joints, m, change])
         return change
 
     def _matrix(self) -> wp.array:
@@ -148,7 +190,7 @@ class Recorder:
     def _sensitivities(self, solver) -> Sensitivity:
         """Factor the step's own derivative; nothing of this is on the tape."""
         size = solver.topology
-        counts = {"*": size.dof_count, "no_gradient": size.group_count}
+        counts = {"*": size.dof_count, "no_gradient": size.group_count, "momentum": 0}
         counts |= dict.fromkeys(("weight", "lag"), solver.pool.row.shape[0])
         s = self._balance(counts, S=self._matrix(), velocity=wp.clone(solver.motion.v))
         s.friction_follows = self._friction_follows

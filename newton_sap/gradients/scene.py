@@ -6,7 +6,7 @@ from ..boundary.bundles import StepInput
 from ..boundary.contact_rows import ContactRows
 from ..boundary.contacts import prescribed_velocity
 from ..boundary.convention import Orders
-from ..multibody.free_motion import Efforts
+from ..multibody.efforts import Efforts
 from ..workspace import Bodies, Joints, Motion, Shapes, StateArrays, Tree
 
 

@@ -19,6 +19,7 @@ class Sensitivity:
     S: wp.array[wp.float64]  # its factors L and U
     pivot: wp.array[wp.int32]  # (D,) row that each row of the matrix changed places with, within its group
     velocity: wp.array[wp.float64]  # (D,) v
+    momentum: wp.array[wp.float64]  # (D,) what a change of velocity by the mass matrix alone is made of
     weight: wp.array[wp.float64]  # (C,) effective inverse mass of each contact [1/kg]
     lag: wp.array[wp.float64]  # (C,) friction bound less the normal impulse that it stands for [N s]
     power: wp.array[wp.float64]  # (G,) u' m(v): what is differentiated

@@ -23,7 +23,8 @@ from ..constraints.hunt_crossley import normal_impulse
 from ..constraints.joint_rows import dof_rows
 from ..constraints.lagged import bound_friction
 from ..constraints.response import impulse, tangential
-from ..multibody.free_motion import external_wrench, joint_effort, own_inertia, own_momentum, product_impulse
+from ..multibody.efforts import external_wrench, joint_effort, own_inertia
+from ..multibody.free_motion import own_momentum, product_impulse
 from ..multibody.spatial import inertia_times, velocity_at
 from ..problem import regularize_contact
 from ..workspace import ROWS_PER_DOF, ContactPool, Motion, RowPool, Tree

@@ -1,15 +1,19 @@
 """Velocity products of a tree whose rates change within the step (F 1.1).
 
-A product of two velocities at the start of the step feeds a chain without damping. Here one of the two is the velocity
-that the products themselves lead to: ``A v_star = r - dt S^T F(v0, d)``, where ``r`` has the products of ``v0`` with itself,
-``F`` is linear in both, and ``A d = -dt (C v0 + S^T F(v0, d))`` in its first rounds. Other forces have no part in ``d``: what
-holds against them, a drive or the ground, is known only after the solve, and would be swung about by a fall that it stops.
+A product of two velocities at the start of the step feeds a chain without damping. Here one of the two is the velocity in the
+middle of the step, so far as it is known: ``A v_star = r - dt S^T F(v0, d)``, where ``r`` has the products of ``v0`` with
+itself, ``F`` is linear in both, and ``d`` is the change of velocity by these products and by other forces, less what joints hold
+(``holding``), and by the products of that change. Contacts have no part in ``d``; what they hold is known only after the solve.
 """
 
 import warp as wp
 
 from ..workspace import Bodies, Joints, Motion, Tree
+from .efforts import Efforts
+from .gyroscopic import TOGETHER, gyroscopic_products, share_followed, turns_far
+from .holding import let_joints_hold
 from .joints import BALL, MOST_AXES, flies
+from .mass_matrix import solve_free
 from .spatial import angular, cross_motion, velocity_at, wrench_at
 
 wp.set_module_options({"enable_backward": False})
@@ -18,7 +22,7 @@ SLOW = wp.constant(wp.float64(1.0e-3))
 """Links that turn by less [rad] in a step have no need of it: what the products feed is of second order."""
 
 FAST = wp.constant(wp.float64(0.1))
-"""Links that turn by more [rad] need a second round, which keeps bounded what the first would feed beyond one radian."""
+"""Links that turn by more [rad] need the products of the change, too, which keep bounded what these feed beyond one radian."""
 
 
 @wp.struct
@@ -87,23 +91,33 @@ def swing_of(tree: Tree, joints: Joints, m: Motion, change: Motion, link: int):
 
 @wp.func
 def product_force(
-    bodies: Bodies, m: Motion, body: int, link: int, change: wp.spatial_vectord, bias: wp.spatial_vectord
+    bodies: Bodies,
+    m: Motion,
+    body: int,
+    link: int,
+    change: wp.spatial_vectord,
+    bias: wp.spatial_vectord,
+    dt: wp.float64,
 ):
-    """F(v0, change) on one body: mass times acceleration; its own gyroscopic torque has been turned already."""
+    """F(v0, change) on one body: mass times acceleration, and gyroscopic torque unless that has been turned as a whole."""
     com = m.com[link]
     V = m.velocity[link]
     a = velocity_at(bias, com) + wp.cross(angular(V), velocity_at(change, com))
     a += wp.cross(angular(change), velocity_at(V, com))
-    alpha = wp.quat_rotate_inv(m.rotation[link], angular(bias))
-    moment = wp.quat_rotate(m.rotation[link], wp.mat33d(bodies.inertia[body]) * alpha)
+    inertia = wp.mat33d(bodies.inertia[body])
+    w = wp.quat_rotate_inv(m.rotation[link], angular(V))
+    moment = inertia * wp.quat_rotate_inv(m.rotation[link], angular(bias))
+    if not turns_far(inertia, w, dt):
+        moment += gyroscopic_products(inertia, w, wp.quat_rotate_inv(m.rotation[link], angular(change)))
+    moment = wp.quat_rotate(m.rotation[link], moment)
     return wp.float64(0.5) * wrench_at(wp.float64(bodies.mass[body]) * a, moment, com)
 
 
 @wp.func
 def rounds_needed(tree: Tree, m: Motion, t: int, dt: wp.float64):
-    """How often to follow a tree's change of velocity."""
+    """How often to follow a tree's change of velocity: not at all, the change alone, or its own products, too."""
     rounds = int(0)
-    if tree.tree_follows[t] == 1:
+    if tree.tree_moves[t] == TOGETHER:
         fastest = wp.float64(0.0)
         for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
             fastest = wp.max(fastest, wp.length_sq(angular(m.velocity[link])))
@@ -125,7 +139,7 @@ def push_products(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, change:
         change.velocity[link] = swing.change
         change.bias[link] = swing.bias
     for link in range(start, end):
-        force = product_force(bodies, m, tree.link_body[link], link, change.velocity[link], change.bias[link])
+        force = product_force(bodies, m, tree.link_body[link], link, change.velocity[link], change.bias[link], dt)
         change.momentum[link] = -dt * force
 
 
@@ -145,3 +159,58 @@ def gather_momentum(tree: Tree, m: Motion, change: Motion, t: int):
         above = tree.link_parent[link]
         if above >= 0:
             change.momentum[above] = change.momentum[above] + change.momentum[link]
+
+
+@wp.func
+def add_products(tree: Tree, m: Motion, change: Motion, t: int):
+    """Let r and the links have what velocity products made of a change."""
+    for dof in range(tree.tree_dof_start[t], tree.tree_dof_start[t + 1]):
+        m.v_star[dof] = m.v_star[dof] + change.v0[dof]
+    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+        m.momentum[link] = m.momentum[link] + change.momentum[link]
+
+
+@wp.func
+def solve_change(tree: Tree, m: Motion, change: Motion, t: int):
+    """Momentum in ``change.v0`` becomes the change of rates that it makes; returns twice its kinetic energy. Uses ``v``."""
+    unlocked = tree.tree_dof_start[t] + m.locked[t]
+    for dof in range(unlocked, tree.tree_dof_start[t + 1]):
+        m.v[dof] = change.v0[dof]
+    solve_free(tree, m, change.v0, t)
+    size = wp.float64(0.0)
+    for dof in range(unlocked, tree.tree_dof_start[t + 1]):
+        size += m.v[dof] * change.v0[dof]
+    return size
+
+
+@wp.func
+def follow_change(
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    change: Motion,
+    efforts: Efforts,
+    joint_q: wp.array[wp.float32],
+    t: int,
+    rounds: int,
+    dt: wp.float64,
+):
+    """Let r have the products of ``v0`` with the change of velocity in the step.
+
+    ``change.momentum`` has what changes each link's momentum, of velocity products and from outside. Uses ``v`` and ``travel``.
+    """
+    gather_momentum(tree, m, change, t)
+    let_joints_hold(tree, joints, m, change, efforts, joint_q, t, dt)
+    size = solve_change(tree, m, change, t)
+    if rounds > 1:
+        for dof in range(tree.tree_dof_start[t], tree.tree_dof_start[t + 1]):
+            m.travel[dof] = change.v0[dof]
+        push_products(tree, joints, bodies, m, change, t, dt)
+        gather_momentum(tree, m, change, t)
+        share = share_followed(size, solve_change(tree, m, change, t))
+        for dof in range(tree.tree_dof_start[t], tree.tree_dof_start[t + 1]):
+            change.v0[dof] = share * (m.travel[dof] + change.v0[dof])
+    push_products(tree, joints, bodies, m, change, t, dt)
+    gather_momentum(tree, m, change, t)
+    add_products(tree, m, change, t)

@@ -1,0 +1,98 @@
+"""Forces that a step knows at its start: gravity, what the caller applies, and what joints do by themselves."""
+
+import warp as wp
+
+from ..boundary.convention import Orders, free_force_from_joint_f, residual_from_body_f
+from ..constraints.drives import Targets, explicit_effort, read_drive
+from ..workspace import Bodies, Joints, Motion, Tree
+from .joints import BALL, flies, is_free, read_quaternion
+from .spatial import angular, linear, rotation_vector, to_vec3d, wrench_at
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.struct
+class Efforts:
+    """The forces the caller applies (Newton's arrays); absent ones have length zero."""
+
+    joint_f: wp.array[wp.float32]
+    body_f: wp.array[wp.spatial_vector]
+    targets: Targets
+    explicit_drives: int
+    explicit_springs: int
+
+
+@wp.func
+def gravity_of(bodies: Bodies, world: int):
+    """Gravity of a world; the last row serves global bodies, whose world is negative."""
+    row = world
+    if world < 0:
+        row = bodies.gravity.shape[0] - 1
+    return to_vec3d(bodies.gravity[row])
+
+
+@wp.func
+def gravity_at(bodies: Bodies, body: int):
+    """Gravity of the body's world, less what the body compensates."""
+    gravity = gravity_of(bodies, bodies.world[body])
+    if bodies.gravcomp.shape[0] > 0:
+        gravity = (wp.float64(1.0) - wp.float64(bodies.gravcomp[body])) * gravity
+    return gravity
+
+
+@wp.func
+def external_wrench(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts, link: int):
+    """Gravity, ``body_f`` and a free joint's ``joint_f`` on one body, about the world origin."""
+    body = tree.link_body[link]
+    joint = tree.link_joint[link]
+    origin = m.position[link]
+    r_OC = m.com[link] - origin
+    wrench = wrench_at(wp.float64(bodies.mass[body]) * gravity_at(bodies, body), wp.vec3d(), m.com[link])
+    if efforts.body_f.shape[0] > 0:
+        residual = residual_from_body_f(orders, efforts.body_f, body, r_OC)
+        wrench = wrench - wrench_at(linear(residual), angular(residual), origin)
+    if joint >= 0 and flies(joints, joint) and efforts.joint_f.shape[0] > 0:
+        F = free_force_from_joint_f(orders, efforts.joint_f, joints.qd_start[joint], r_OC)
+        wrench = wrench + wrench_at(linear(F), angular(F), origin)
+    return wrench
+
+
+@wp.func
+def joint_effort(
+    tree: Tree, joints: Joints, efforts: Efforts, joint_q: wp.array[wp.float32], link: int, i: int, v0: wp.float64
+):
+    """Force on the i-th dof of a link's joint: ``joint_f``, the passive spring at q0 and, if asked for, the drive."""
+    joint = tree.link_joint[link]
+    dof = tree.link_dof_start[link] + i
+    public = tree.dof_public[dof]
+    effort = wp.float64(0.0)
+    if not flies(joints, joint):
+        if efforts.joint_f.shape[0] > 0:
+            effort = wp.float64(efforts.joint_f[public])
+        stiffness = wp.float64(joints.stiffness[public])
+        if stiffness != wp.float64(0.0):
+            if joints.type[joint] == BALL:
+                q = read_quaternion(joint_q, joints.q_start[joint])
+                rest = read_quaternion(joints.rest_q, joints.q_start[joint])
+                effort += stiffness * rotation_vector(rest * wp.quat_inverse(q))[i]
+            else:
+                coord = tree.dof_coord[dof]
+                effort += stiffness * (wp.float64(joints.rest_q[coord]) - wp.float64(joint_q[coord]))
+        if efforts.explicit_drives == 1 and tree.dof_coord[dof] >= 0:
+            drive = read_drive(tree, joints, efforts.targets, joint_q, joint, dof, wp.min(i, 2))
+            effort += explicit_effort(drive, v0)
+    return effort
+
+
+@wp.func
+def own_inertia(tree: Tree, joints: Joints, efforts: Efforts, link: int, dof: int, dt: wp.float64):
+    """What a dof adds to its diagonal of A: armature, and implicit damping with spring."""
+    public = tree.dof_public[dof]
+    armature = wp.float64(0.0)
+    implicit = wp.float64(0.0)
+    if public >= 0:
+        armature = wp.float64(joints.armature[public])
+        implicit = dt * wp.float64(joints.damping[public])
+        if efforts.explicit_springs == 0 and not is_free(joints.type[tree.link_joint[link]]):
+            implicit += dt * dt * wp.float64(joints.stiffness[public])
+    return armature, implicit

@@ -1,0 +1,112 @@
+"""What joints hold: drives, springs, efforts, dry friction and limits against all else that moves a tree (F 1.1)."""
+
+import warp as wp
+
+from ..constraints.drives import explicit_effort, read_drive
+from ..workspace import Joints, Motion, Tree
+from .efforts import Efforts, joint_effort, own_inertia
+from .joints import flies
+from .mass_matrix import solve_free
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.func
+def pressed(joints: Joints, public: int, q: wp.float64, load: wp.float64):
+    """Whether a load pushes a dof against a limit that it has reached."""
+    below = q <= wp.float64(joints.limit_lower[public]) and load < wp.float64(0.0)
+    above = q >= wp.float64(joints.limit_upper[public]) and load > wp.float64(0.0)
+    return joints.limit_ke[public] > 0.0 and (below or above)
+
+
+@wp.func
+def holding_impulse(
+    tree: Tree,
+    joints: Joints,
+    m: Motion,
+    efforts: Efforts,
+    joint_q: wp.array[wp.float32],
+    link: int,
+    dof: int,
+    load: wp.float64,
+    dt: wp.float64,
+):
+    """What a dof's joint gives it in a step at constant rate: all that is known of it before the solve.
+
+    ``load`` is the impulse of all else on the dof, which friction and a limit answer.
+    """
+    joint = tree.link_joint[link]
+    public = tree.dof_public[dof]
+    if joint < 0:
+        return wp.float64(0.0)
+    v0 = m.v0[dof]
+    i = dof - tree.link_dof_start[link]
+    armature, implicit = own_inertia(tree, joints, efforts, link, dof, dt)
+    impulse = dt * joint_effort(tree, joints, efforts, joint_q, link, i, v0) - implicit * v0
+    if flies(joints, joint):
+        return impulse
+    coord = tree.dof_coord[dof]
+    if efforts.explicit_drives == 0 or coord < 0:  # others are among the efforts
+        drive = read_drive(tree, joints, efforts.targets, joint_q, joint, dof, wp.min(i, 2))
+        impulse += dt * explicit_effort(drive, v0)
+    friction = dt * wp.float64(joints.friction[public])
+    if friction > wp.float64(0.0):
+        t = tree.link_tree[link]
+        first = tree.tree_dof_start[t]
+        inertia = m.A[tree.tree_block_start[t] + (dof - first) * (tree.tree_dof_start[t + 1] - first + 1)]
+        impulse -= wp.clamp(inertia * v0 + load + impulse, -friction, friction)
+    if coord >= 0:
+        if pressed(joints, public, wp.float64(joint_q[coord]) + dt * v0, load + impulse):
+            impulse = -load
+    return impulse
+
+
+@wp.func
+def share_held(against: wp.float64, size: wp.float64):
+    """How much of what joints hold is needed to make a change of velocity as small as it can, by kinetic energy.
+
+    ``against`` is minus the product of the change with what they hold would do, ``size`` the square of that.
+    """
+    share = wp.float64(0.0)
+    if against > wp.float64(0.0):
+        share = wp.float64(1.0)
+        if against < size:
+            share = against / size
+    return share
+
+
+@wp.func
+def let_joints_hold(
+    tree: Tree,
+    joints: Joints,
+    m: Motion,
+    change: Motion,
+    efforts: Efforts,
+    joint_q: wp.array[wp.float32],
+    t: int,
+    dt: wp.float64,
+):
+    """Let joints hold against the momentum in ``change.v0``, so far as that makes the change of velocity smaller.
+
+    In steady motion it vanishes. What pushes on, as a drive to a new target, has no part in it. Uses ``v`` and ``travel``.
+    """
+    unlocked = tree.tree_dof_start[t] + m.locked[t]
+    end = tree.tree_dof_start[t + 1]
+    hold = bool(False)
+    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+        for dof in range(wp.max(unlocked, tree.link_dof_start[link]), tree.link_dof_start[link + 1]):
+            impulse = holding_impulse(tree, joints, m, efforts, joint_q, link, dof, change.v0[dof], dt)
+            m.travel[dof] = impulse
+            m.v[dof] = impulse
+            if impulse != wp.float64(0.0):
+                hold = True
+    if hold:
+        solve_free(tree, m, m.v, t)
+        against = wp.float64(0.0)
+        size = wp.float64(0.0)
+        for dof in range(unlocked, end):
+            against -= m.v[dof] * change.v0[dof]
+            size += m.v[dof] * m.travel[dof]
+        share = share_held(against, size)
+        for dof in range(unlocked, end):
+            change.v0[dof] = change.v0[dof] + share * m.travel[dof]

@@ -1,0 +1,57 @@
+"""Mass matrix ``A`` of every tree, its factor and solves with it."""
+
+import warp as wp
+
+from ..linalg.cholesky import Skyline, factor_alone, row_filling, row_stride, solve_alone
+from ..linalg.inner_loops import write_symmetric
+from ..workspace import Motion, Tree
+from .spatial import inertia_times
+
+wp.set_module_options({"enable_backward": False})
+
+fill_row = row_filling(wp.float64)
+
+
+@wp.func
+def write_column(tree: Tree, m: Motion, t: int, link: int, dof: int):
+    """Column ``dof`` of the mass matrix: the subtree's momentum under a unit rate, seen by every dof above it.
+
+    Entries of dofs that do not move each other keep the zero that they were made with.
+    """
+    first = tree.tree_dof_start[t]
+    size = tree.tree_dof_start[t + 1] - first
+    block = tree.tree_block_start[t]
+    F = inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.column[dof])
+    path = tree.path_start[link]
+    write_symmetric(m.A, block, size, tree.path_dof, path, tree.path_start[link + 1], first, dof, m.column, F)
+
+
+@wp.func
+def free_block(tree: Tree, m: Motion, t: int):
+    """Where the factor of a tree's free dofs lies; prescribed ones lead the tree and have no part in it."""
+    unlocked = tree.tree_dof_start[t] + m.locked[t]
+    block = Skyline()
+    block.start = wp.int64(tree.tree_factor_start[t])
+    block.size = tree.tree_dof_start[t + 1] - unlocked
+    block.stride = row_stride(block.size)
+    block.offset = unlocked
+    block.shift = unlocked
+    block.last = tree.dof_last
+    return block
+
+
+@wp.func
+def factor_free_motion(tree: Tree, m: Motion, t: int):
+    """Factor A_ff, of the dofs that are not prescribed."""
+    size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
+    corner = tree.tree_block_start[t] + m.locked[t] * (size + 1)
+    block = free_block(tree, m, t)
+    for i in range(block.size):
+        fill_row(m.factor, block, i, 0, m.A, corner + i * size, wp.float64(0.0))
+    factor_alone(m.factor, block)
+
+
+@wp.func
+def solve_free(tree: Tree, m: Motion, momentum: wp.array[wp.float64], t: int):
+    """A_ff x_f = momentum_f, in its place; entries of prescribed dofs are left alone."""
+    solve_alone(m.factor, free_block(tree, m, t), momentum)
