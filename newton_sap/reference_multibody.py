@@ -21,6 +21,8 @@ HELD, ALONE, TOGETHER = range(3)
 """How a velocity changes within the step: as constraints say, as that of a body by itself, or with those of a tree."""
 SLOW_TURN, FAST_TURN = 1.0e-3, 0.1
 """Turns [rad] in a step beyond which velocity products follow the change of velocity, and that by its own products."""
+UNRESOLVED = 0.1
+"""The square of how much products make of a change, beyond which they are damped."""
 FAR_TURN = 0.3
 """Turn [rad] in a step, seen from a body, beyond which its angular momentum is turned as a whole."""
 
@@ -458,7 +460,7 @@ class Multibody:
             change = np.linalg.solve(block, load[dofs] + share * hold[dofs])
             if turn[dofs].max() > FAST_TURN:
                 further = products(change)
-                change = followed(change, further, block) * (change + further)
+                change = share_followed(change, further, block) * (change + further)
             added[dofs] = products(change)
         return added
 
@@ -525,7 +527,7 @@ class Multibody:
             return 0.5 * (np.cross(w0, I @ d) + np.cross(d, L))
 
         further = -dt * inverse @ more(change)
-        change = followed(change, further, I) * (change + further)
+        change = share_of_midpoint(change, further, I) * (change + further)
         after = L - dt * (explicit + more(change))
         return (L - after * np.linalg.norm(L) / np.linalg.norm(after)) / dt
 
@@ -535,7 +537,16 @@ def turns_far(I, w, dt):
     return dt * np.linalg.norm(np.cross(w, I @ w)) > FAR_TURN * np.linalg.norm(I @ w)
 
 
-def followed(change, further, A):
-    """The share of a change and of what its products change that is followed, by their kinetic energies."""
+def share_of_midpoint(change, further, A):
+    """The share of a change and of what its products change that solves for both, by their kinetic energies."""
     size, beyond = change @ A @ change, further @ A @ further
     return size / (size + beyond) if beyond > 0.0 else 1.0
+
+
+def share_followed(change, further, A):
+    """The same where the step resolves them; else what damps most."""
+    size, beyond = change @ A @ change, further @ A @ further
+    if not beyond > UNRESOLVED * size:
+        return share_of_midpoint(change, further, A)
+    square = beyond / size
+    return min(1.0, (1.0 + 2.0 * square) / (2.0 * square * (1.0 + square)))

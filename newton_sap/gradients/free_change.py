@@ -8,10 +8,9 @@ import warp as wp
 
 from ..multibody.efforts import external_wrench, own_inertia
 from ..multibody.free_motion import own_momentum, product_impulse
-from ..multibody.gyroscopic import share_followed
 from ..multibody.holding import holding_impulse, share_held
 from ..multibody.spatial import inertia_times
-from ..multibody.velocity_products import product_force, rounds_needed, swing_of
+from ..multibody.velocity_products import product_force, rounds_needed, share_followed, swing_of
 from ..workspace import Joints, Motion, Tree
 from .scene import Scene, free_velocity
 from .sensitivity import Sensitivity, factor_by_rows, lay_out, solve_transposed

@@ -59,7 +59,7 @@ def gyroscopic_products(inertia: wp.mat33d, w: wp.vec3d, change: wp.vec3d):
 
 
 @wp.func
-def share_followed(size: wp.float64, further: wp.float64):
+def share_of_midpoint(size: wp.float64, further: wp.float64):
     """The share of a change and of what its products change that solves for both, by their kinetic energies.
 
     Products turn a change by a right angle and make it shorter or longer. Where one such turn is all there is, this is the
@@ -85,7 +85,7 @@ def following_impulse(inertia: wp.mat33d, inverse: wp.mat33d, w: wp.vec3d, dt: w
     impulse = wp.vec3d()
     if size > wp.float64(0.0):
         second = -half * (inverse * gyroscopic_products(inertia, w, first))
-        share = share_followed(size, wp.dot(second, inertia * second))
+        share = share_of_midpoint(size, wp.dot(second, inertia * second))
         after = L + explicit - half * gyroscopic_products(inertia, w, share * (first + second))
         impulse = wp.length(L) / wp.length(after) * after - L - explicit
     return impulse

@@ -10,7 +10,7 @@ import warp as wp
 
 from ..workspace import Bodies, Joints, Motion, Tree
 from .efforts import Efforts
-from .gyroscopic import TOGETHER, gyroscopic_products, share_followed, turns_far
+from .gyroscopic import TOGETHER, gyroscopic_products, share_of_midpoint, turns_far
 from .holding import let_joints_hold
 from .joints import BALL, MOST_AXES, flies
 from .mass_matrix import solve_free
@@ -23,6 +23,9 @@ SLOW = wp.constant(wp.float64(1.0e-3))
 
 FAST = wp.constant(wp.float64(0.1))
 """Links that turn by more [rad] need the products of the change, too, which keep bounded what these feed beyond one radian."""
+
+NODS = wp.constant(wp.float64(0.1))
+"""The square of how much products make of a change. Where it is larger the step does not resolve them, and damps them."""
 
 
 @wp.struct
@@ -181,6 +184,18 @@ def solve_change(tree: Tree, m: Motion, change: Motion, t: int):
     for dof in range(unlocked, tree.tree_dof_start[t + 1]):
         size += m.v[dof] * change.v0[dof]
     return size
+
+
+@wp.func
+def share_followed(size: wp.float64, further: wp.float64):
+    """The share that is followed of a change and of what its products change, by their kinetic energies."""
+    share = share_of_midpoint(size, further)
+    if further > NODS * size:
+        # As much as damps most, of which the energy left in a turn by a right angle is the least there can be.
+        one, two = wp.float64(1.0), wp.float64(2.0)
+        square = further / size
+        share = wp.min(one, (one + two * square) / (two * square * (one + square)))
+    return share
 
 
 @wp.func
