@@ -47,12 +47,13 @@ class SolverReport:
     non_finite_steps: np.ndarray
     """Steps whose input or result was not finite."""
     contacts_dropped: np.ndarray
-    """Contacts that found no room in the solver, over all steps. While all worlds together have more contacts than
-    :attr:`contact_capacity`, each may keep an equal share of it: its deepest."""
+    """Contacts that found no room in the solver, or none for their spin friction, over all steps. While all worlds together
+    have more contacts than :attr:`contact_capacity`, each may keep an equal share of it: its deepest."""
     contact_rows_lost: int
     """Contacts that reached no world: beyond Newton's own capacity, or naming shapes that the model does not have."""
     contact_capacity: int
-    """Contacts the solver has room for, in all worlds together."""
+    """Contacts the solver has room for, in all worlds together; with ``spin_friction`` those without coefficients of spin
+    friction take half the room."""
     memory: int
     """Arrays the solver holds beside the model's [bytes]."""
     steps: int

@@ -13,7 +13,7 @@ from . import attributes
 from . import observables as observe
 from .at_rest import apply_damping_ratios, check_mass_matrix
 from .boundary import bundles, output
-from .boundary.capacity import contact_storage, large_group_storage, newton_capacity
+from .boundary.capacity import contact_capacity, contact_storage, large_group_storage, newton_capacity
 from .boundary.contact_rows import ContactRows
 from .boundary.contacts import collect_contacts, fill_contacts, list_by_part, number_slots
 from .boundary.convention import SapControl, SapState
@@ -452,7 +452,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         require_no_capture(self.device, "report()")
         mechanics = None if state is None else energy_and_momentum(self, state)
         memory = sum(memory_by_buffer(self, self.model, self._contacts_seen).values())
-        return read_report(self.stats, self.topology.group_world, self.pool.row.shape[0], memory, mechanics)
+        room = contact_capacity(self.pool, self.options.spin_friction)
+        return read_report(self.stats, self.topology.group_world, room, memory, mechanics)
 
     def inspect(self) -> Inspection:
         """Velocities and mass matrix of the last step in float64, for debugging; reads the device, so not inside a capture."""

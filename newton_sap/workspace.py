@@ -421,7 +421,7 @@ class Stats:
     unconverged_steps: wp.array[wp.int32]
     non_finite_steps: wp.array[wp.int32]
     steps: wp.array[wp.int32]
-    dropped: wp.array[wp.int32]  # contacts that found no slot
+    dropped: wp.array[wp.int32]  # contacts that found no slot, or none for their spin
     overflows: wp.array[wp.int32]  # (1,) zero until a group finds too few slots
     lost_rows: wp.array[wp.int32]  # (1,) contacts beyond Newton's capacity, and rows that name no shape of the model
 

@@ -140,6 +140,56 @@ def test_every_ball_has_its_own_contact():
     assert not report.contacts_dropped.any()
 
 
+@pytest.mark.parametrize("room", [0, 1, 3, 4])
+def test_capacity_is_in_contacts(room):
+    """Of four balls as many keep their contact, with its spin, as ``max_contacts`` says; the others are counted."""
+    balls = Balls(torsional=1e-2, count=4, v=[[0, 0, 0, 0, 0, 5.0]] * 4, max_contacts=room)
+    for _ in range(2):
+        balls.pipeline.collide(balls.state, balls.contacts)
+        balls.solver.step(balls.state, balls.state, None, balls.contacts, balls.dt)
+    report = balls.solver.report()
+    assert report.contact_capacity == room
+    assert report.contacts.tolist() == [room]
+    assert report.contacts_dropped.tolist() == [2 * (4 - room)]
+    slowed = balls.state.joint_qd.numpy().reshape(4, 6)[:, 5] < 4.95
+    assert slowed.sum() == room
+
+
+@pytest.mark.parametrize("room", [1, 2, 3, 4, 5, 6])
+def test_worlds_share_whole_contacts(room):
+    """Two balls in each of three worlds: no share ends between a contact and its spin."""
+    world = newton.ModelBuilder()
+    config = newton.ModelBuilder.ShapeConfig(mu_torsional=1e-2)
+    for i in range(2):
+        body = world.add_body(xform=wp.transform((i, 0.0, 0.99 * RADIUS), wp.quat_identity()))
+        world.add_shape_sphere(body, radius=RADIUS, cfg=config)
+    builder = newton.ModelBuilder()
+    builder.replicate(world, 3)
+    builder.add_ground_plane(cfg=config)
+    model = builder.finalize()
+    pipeline, state = newton.CollisionPipeline(model), model.state()
+    solver, contacts = SolverSAP(model, spin_friction=True, max_contacts=room), pipeline.contacts()
+    pipeline.collide(state, contacts)
+    solver.step(state, state, None, contacts, 1e-3)
+    report = solver.report()
+    assert report.contacts.tolist() == [room // 3 + (w < room % 3) for w in range(3)]
+    assert (report.contacts + report.contacts_dropped).tolist() == [2, 2, 2]
+
+
+def test_a_contact_without_room_for_its_spin_is_counted():
+    """Beside one that has none: it pushes, and is missed in part."""
+    balls = Balls(torsional=1e-2, count=2, max_contacts=1)
+    balls.model.shape_material_mu_torsional.assign([0.0, 1e-2, 0.0])
+    balls.model.shape_material_mu_rolling.zero_()
+    depth = balls.state.joint_q.numpy()
+    depth[2] -= 1e-3  # of the ball that spins freely, which is kept first
+    balls.state.joint_q.assign(depth)
+    balls.pipeline.collide(balls.state, balls.contacts)
+    balls.solver.step(balls.state, balls.state, None, balls.contacts, balls.dt)
+    report = balls.solver.report()
+    assert report.contacts.tolist() == [2] and report.contacts_dropped.tolist() == [1]
+
+
 def test_balls_that_touch_conserve_angular_momentum():
     """What torsional friction takes from one ball it gives to the other."""
     builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))

@@ -43,17 +43,26 @@ def newton_capacity(model, contacts: newton.Contacts | None) -> int:
     return int(rows)
 
 
-def default_contact_capacity(likely: np.ndarray, rows: int, stride: int, spin_friction: bool) -> int:
-    """Return how many slots to make for ``rows`` contacts of Newton, of which so many are likely to act in each group."""
-    per_contact = 2 if spin_friction else 1
-    return min(per_contact * rows, max(CONTACT_MEMORY // slot_bytes(stride), per_contact * int(likely.sum())))
+def slots_per_contact(spin_friction: bool) -> int:
+    """Return how many slots a contact may take: a second one is for its relative spin."""
+    return 2 if spin_friction else 1
 
 
-def share_slots(slots: int, likely: np.ndarray, part_start: np.ndarray) -> np.ndarray:
-    """Return (P + 1,) where the slots of each part begin, in proportion to the contacts of its groups, and the end."""
+def contact_capacity(pool: ContactPool, spin_friction: bool) -> int:
+    """Return how many contacts a pool has room for, each with its spin."""
+    return pool.row.shape[0] // slots_per_contact(spin_friction)
+
+
+def default_contact_capacity(likely: np.ndarray, rows: int, contact_bytes: int) -> int:
+    """Return for how many of Newton's ``rows`` contacts to make room, of which so many are likely to act in each group."""
+    return min(rows, max(CONTACT_MEMORY // contact_bytes, int(likely.sum())))
+
+
+def share_contacts(count: int, likely: np.ndarray, part_start: np.ndarray) -> np.ndarray:
+    """Return (P + 1,) where the contacts of each part begin, in proportion to what its groups may have, and the end."""
     before = np.concatenate([[0], np.cumsum(np.maximum(likely, 1))])
-    start = slots * before[part_start] // max(before[-1], 1)
-    start[-1] = slots
+    start = count * before[part_start] // max(before[-1], 1)
+    start[-1] = count
     return start
 
 
@@ -88,10 +97,11 @@ def contact_storage(model, topology, options, rows: int) -> tuple[Arrivals, Cont
     """Return lists for ``rows`` contacts of Newton, and slots for those that act."""
     device = model.device
     stride = topology.pair_stride if options.contact_point == "witness" else topology.contact_stride
-    slots, likely = options.max_contacts, likely_contacts(model, topology)
-    if slots is None:
-        slots = default_contact_capacity(likely, rows, stride, options.spin_friction)
-    shares = share_slots(slots, likely, topology.part_start)
+    per_contact = slots_per_contact(options.spin_friction)
+    count, likely = options.max_contacts, likely_contacts(model, topology)
+    if count is None:
+        count = default_contact_capacity(likely, rows, per_contact * slot_bytes(stride))
+    shares = per_contact * share_contacts(count, likely, topology.part_start)
     pool = allocate_contacts(shares, topology.group_count, stride, device)
     return allocate_arrivals(rows, topology.group_count, len(topology.part_start) - 1, device), pool
 

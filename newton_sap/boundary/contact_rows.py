@@ -85,21 +85,25 @@ def enter(arrivals: Arrivals, row: int, group: int, phi0: wp.float32, slots: int
 
 
 @wp.func
-def share_of(tree: Tree, arrivals: Arrivals, pool: ContactPool, group: int):
-    """(start, count) of a group's slots: all it asks for, or an equal share where not all groups of its part find room."""
+def share_of(tree: Tree, arrivals: Arrivals, pool: ContactPool, group: int, per_contact: int):
+    """(start, count) of a group's slots: all it asks for, or an equal share where not all groups of its part find room.
+
+    A share is for whole contacts, of ``per_contact`` slots each.
+    """
     first = pool.part_start[tree.part]
     capacity = pool.part_start[tree.part + 1] - first
     count = arrivals.group_count[group]
     last = tree.first_group + tree.part_groups - 1
     if arrivals.group_start[last] + arrivals.group_count[last] <= capacity:
         return wp.vec2i(first + arrivals.group_start[group], count)
-    share = capacity / tree.part_groups
-    left = capacity - tree.part_groups * share
+    room = capacity / per_contact
+    share = room / tree.part_groups
+    left = room - tree.part_groups * share
     before = group - tree.first_group
-    start = first + before * share + wp.min(before, left)
+    start = first + per_contact * (before * share + wp.min(before, left))
     if before < left:
         share += 1
-    return wp.vec2i(start, wp.min(count, share))
+    return wp.vec2i(start, wp.min(count, per_contact * share))
 
 
 @wp.func
@@ -217,3 +221,28 @@ def list_rows(
             met += 1
         row = arrivals.next[row] - 1
     sort_entries(arrivals, rows, pool.row, start, count)
+
+
+@wp.func
+def count_missing(
+    arrivals: Arrivals,
+    pool: ContactPool,
+    rows: ContactRows,
+    shapes: Shapes,
+    spin_friction: int,
+    group: int,
+    start: int,
+    count: int,
+):
+    """How many of a group's contacts found no room, or none for their spin; ``count`` entries are in its slots."""
+    missing = int(0)
+    row = arrivals.head[group] - 1
+    while row >= 0:
+        missing += 1
+        row = arrivals.next[row] - 1
+    for slot in range(start, start + count):
+        entry = pool.row[slot]
+        # A contact is kept before its spin, so that one whose spin is there is there itself.
+        if entry % 2 == 1 or not has_spin(shapes, rows, entry / 2, spin_friction):
+            missing -= 1
+    return missing

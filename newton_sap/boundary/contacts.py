@@ -9,7 +9,7 @@ from ..multibody.paths import is_moved
 from ..multibody.spatial import angular, motion, to_quatd, to_vec3d, velocity_at
 from ..packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
-from .contact_rows import ContactRows, enter, has_spin, hidden, list_rows, part_of, share_of
+from .contact_rows import ContactRows, count_missing, enter, has_spin, hidden, list_rows, part_of, share_of
 
 wp.set_module_options({"enable_backward": False})
 
@@ -521,10 +521,10 @@ def belt_velocity(rows: ContactRows, i: int, n: wp.vec3d):
 
 @wp.func
 def count_dropped(stats: Stats, g: int, dropped: int, capacity: int):
-    """Count contacts without a slot; say so the first time, because the motion is no longer what was asked for."""
+    """Count contacts without room; say so the first time, because the motion is no longer what was asked for."""
     if stats.dropped[g] < FULL:
         stats.dropped[g] = stats.dropped[g] + dropped
-    if dropped > 0 and stats.overflows[0] == 0:
+    if stats.overflows[0] == 0:
         if wp.atomic_add(stats.overflows, 0, 1) == 0:
             wp.printf(
                 "SolverSAP: room for %d contacts is not enough; report() counts what was dropped, "
@@ -550,8 +550,9 @@ def fill_contacts(
     """One block per group: its lane 0 sorts the group's rows into slots, all lanes write points and materials."""
     block, lane = wp.tid()
     g = tree.first_group + block
+    per_contact = 1 + options.spin_friction
     capacity = pool.row.shape[0]
-    share = share_of(tree, arrivals, pool, g)
+    share = share_of(tree, arrivals, pool, g, per_contact)
     pack_tree(tree)
     pack_motion(m)
     pack_contacts(pool)
@@ -560,8 +561,10 @@ def fill_contacts(
     if lane == 0:
         pool.group_start[g] = start
         pool.group_count[g] = count
-        count_dropped(stats, g, arrivals.group_count[g] - count, capacity)
         list_rows(arrivals, pool, rows, shapes, options.spin_friction, g, start, count)
+        if count < arrivals.group_count[g]:
+            missing = count_missing(arrivals, pool, rows, shapes, options.spin_friction, g, start, count)
+            count_dropped(stats, g, missing, capacity / per_contact)
     sync()
     for slot in range(start + lane, start + count, wp.block_dim()):
         entry = pool.row[slot]  # twice the row, plus one for its spin
