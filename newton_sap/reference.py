@@ -324,8 +324,8 @@ class ReferenceSolver(Multibody):
                 w = np.linalg.norm(J_u @ np.linalg.solve(blocks, J_u.T)) / 3.0
             if not J.any() or w <= 0.0 or k <= 0.0:  # nothing that could move, or nothing that could push
                 continue
+            moved = [b for b in bodies if b >= 0 and m.unknown[kin.path[b]].any()]
             if k == RIGID:  # a point close to all axes seems to have any mass behind it
-                moved = [b for b in bodies if b >= 0 and m.unknown[kin.path[b]].any()]
                 heaviest = LEVERAGE * sum(m.mass_of_tree(b) for b in moved)
                 w = max(w, 1.0 / heaviest) if heaviest > 0.0 else w
             tau = self._dissipation(tau, phi0)
@@ -338,7 +338,8 @@ class ReferenceSolver(Multibody):
             self._make_hunt_crossley(row, k, materials.dissipation(*shapes), v_n0, dt)
             gained = v_n0 - v_n_star
             # What gravity, or any known force, gives a body in two steps is rest, not an impact.
-            resting = 2.0 * max(dt * np.linalg.norm(m.gravity[0]), gained)
+            world = max(int(m.body_world[b]) for b in moved)  # -1, the last row, for global bodies alone
+            resting = 2.0 * max(dt * np.linalg.norm(m.gravity[world]), gained)
             self._bounce(row, materials.restitution(*shapes), v_n0, gained, resting, dt)
             rows.append(row)
             spin_mu = materials.spin_friction(*shapes)

@@ -157,6 +157,27 @@ def test_restitution_equals_the_reference():
         assert_same_step(model, *others, contact_model=contact_model, friction_bound="start")
 
 
+@pytest.mark.parametrize("gravities", ((0.0, -30.0), (-30.0, 0.0)))
+def test_restitution_under_two_gravities_equals_the_reference(gravities):
+    """What a world takes for rest is a matter of its own gravity: one of two equal balls bounces."""
+    world = newton.ModelBuilder()
+    config = newton.ModelBuilder.ShapeConfig(restitution=0.5)
+    body = world.add_body(xform=wp.transform((0.0, 0.0, 0.1), wp.quat_identity()))
+    world.add_shape_sphere(body, radius=0.1, cfg=config)
+    builder = newton.ModelBuilder()
+    builder.replicate(world, 2)
+    builder.add_ground_plane(cfg=config)
+    model = builder.finalize()
+    model.gravity.assign([(0.0, 0.0, g) for g in (*gravities, 0.0)])
+    state, control, pipeline = model.state(), model.control(), newton.CollisionPipeline(model)
+    state.joint_qd.assign([0.0, 0.0, -0.04, 0.0, 0.0, 0.0] * 2)  # less than 30 m/s^2 give in two steps
+    contacts = pipeline.contacts()
+    pipeline.collide(state, contacts)
+    truth = assert_same_step(model, state, control, contacts, dt=1e-3, friction_bound="start")
+    v = truth.v.reshape(2, 6)[:, 5]
+    assert [speed > 0.01 for speed in v] == [g == 0.0 for g in gravities]
+
+
 @pytest.mark.parametrize("contact_model", ("sap", "lagged", "similar"))
 def test_spin_friction_equals_the_reference(contact_model):
     """Torsional and rolling friction agree in every contact model, with bounds that do not hang on early iterates."""
