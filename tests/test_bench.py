@@ -284,6 +284,12 @@ def test_memory_belongs_to_the_solver():
     assert not memory_by_buffer(run.model, run.model)
 
 
+def test_memory_of_a_row_is_what_the_solver_reports():
+    """The contacts that a run hands over are not the solver's."""
+    (row,) = bench(brief("sphere", modes=("eager",))).rows
+    assert sum(row.memory.values()) == marked_run("sphere").solver.report().memory == row.memory_per_world
+
+
 def test_profile_names_the_stages():
     """The stages of a step add up to the whole."""
     rows = profile(marked_run("sphere", steps=0), steps=10)

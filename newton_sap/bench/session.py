@@ -211,7 +211,7 @@ def _prepare(settings: Settings, name: str, worlds: int, solver: str):
     for mode in modes:
         row = Row(name, solver, worlds, mode, scene.model.joint_dof_count // worlds, compile_s, capture_s)
         if run.solver is not None:
-            row.memory = memory_by_buffer(run.solver, scene.model)
+            row.memory = memory_by_buffer(run.solver, scene.model, run.contacts)
             row.memory_per_world = sum(row.memory.values()) // worlds
         row.steps = steps_for(run, mode, settings.region)
         rows[solver, mode], runs[solver, mode] = row, (run, mode, row.steps)
