@@ -66,8 +66,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     """Articulated rigid bodies with frictional contact by the semi-analytic primal (SAP) method.
 
     Each step minimises a strictly convex cost, which has exactly one minimum; :meth:`report` counts the steps that did not
-    find it. Contacts come from a ``newton.CollisionPipeline``: run it and hand its contacts to :meth:`step`, or give it to
-    the solver.
+    find it to ``optimality_rel``, or to 1e-3 where rounding allows no more. Contacts come from a ``newton.CollisionPipeline``:
+    run it and hand its contacts to :meth:`step`, or give it to the solver.
 
     Simulated: prismatic, revolute, ball, fixed, free, distance and D6 joints in trees of any shape, any
     number of worlds of any size, kinematic root bodies, contact with friction, joint limits, drives, dry friction,
