@@ -14,6 +14,9 @@ wp.set_module_options({"enable_backward": False})
 REASONS = ("unconstrained", "optimal", "cost settled", "iteration limit", "stalled", "non-finite")
 """Names of :attr:`SolverReport.reason`, by value."""
 
+NAMED = 8
+"""Most worlds that a message names."""
+
 
 @dataclass(frozen=True)
 class SolverReport:
@@ -168,10 +171,12 @@ def require_healthy(report: SolverReport, before: SolverReport | None) -> None:
 
 
 def _name_worlds(report: SolverReport, chosen: np.ndarray) -> str:
-    """Name the first few of the chosen worlds in a message."""
+    """Name the first few of the chosen worlds in a message, and say how many more there are."""
     if len(report.world) == 1 and report.world[0] < 0:
         return "the model"  # it has no worlds, or all are tied
-    return "world " + ", ".join("-1 (global)" if w < 0 else str(w) for w in report.world[chosen][:8])
+    worlds = ["-1 (global)" if w < 0 else str(w) for w in report.world[chosen]]
+    more = f" and {len(worlds) - NAMED} more" if len(worlds) > NAMED else ""
+    return "world " + ", ".join(worlds[:NAMED]) + more
 
 
 @wp.kernel

@@ -40,6 +40,14 @@ def test_unconverged_step_raises():
         run(SolverSAP(model, strict=True, max_iterations=0), model.state(), 20)
 
 
+@pytest.mark.parametrize(("worlds", "more"), [(8, ""), (9, " and 1 more"), (12, " and 4 more")])
+def test_worlds_beyond_eight_are_counted(worlds, more):
+    """A message names eight, and says how many more there are."""
+    model = falling_balls(worlds)
+    with pytest.raises(RuntimeError, match=rf"world 0, 1, 2, 3, 4, 5, 6, 7{more} did not converge"):
+        run(SolverSAP(model, strict=True, max_iterations=0), model.state(), 20)
+
+
 def test_a_model_without_worlds_is_called_so():
     """A scene built without worlds has no number that its user would know."""
     builder = newton.ModelBuilder()
