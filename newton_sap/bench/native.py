@@ -81,19 +81,15 @@ class MujocoRun(NativeRun):
         with wp.ScopedDevice("cpu"):
             one = make_scene(scene.name, device="cpu")
             solver = SolverMuJoCo(one.model, use_mujoco_cpu=True)
-            state = one.state()
-            solver.step(state, one.model.state(), one.model.control(), None, scene.dt)
-        self.spec = solver.mj_model
-        self.spec.opt.timestep = scene.dt
-        mujoco.mj_resetData(self.spec, solver.mj_data)
+        self.mj_model = solver.mj_model
         self.dof_of = solver.mjc_dof_to_newton_dof.numpy()[0]
         self.body_of = solver.mjc_body_to_newton.numpy()[0]
         solver_data = _at_start(solver, one)
-        self.worlds = [mujoco.MjData(self.spec) for _ in range(scene.worlds)]
+        self.worlds = [mujoco.MjData(self.mj_model) for _ in range(scene.worlds)]
         for data in self.worlds:
             data.qpos[:] = solver_data.qpos
             data.ctrl[:] = solver_data.ctrl
-            mujoco.mj_forward(self.spec, data)
+            mujoco.mj_forward(self.mj_model, data)
         self.start: list[np.ndarray] = []
 
     def apply(self, forces: np.ndarray) -> None:
@@ -103,14 +99,14 @@ class MujocoRun(NativeRun):
 
     def step_worlds(self, count: int) -> None:
         """Step every world by itself, which favours the cache as much as possible."""
-        step, spec = self.mujoco.mj_step, self.spec
+        step, mj_model = self.mujoco.mj_step, self.mj_model
         for data in self.worlds:
-            step(spec, data, count)
+            step(mj_model, data, count)
 
     def _state(self, data) -> np.ndarray:
         kind = self.mujoco.mjtState.mjSTATE_INTEGRATION
-        out = np.empty(self.mujoco.mj_stateSize(self.spec, kind))
-        self.mujoco.mj_getState(self.spec, data, out, kind)
+        out = np.empty(self.mujoco.mj_stateSize(self.mj_model, kind))
+        self.mujoco.mj_getState(self.mj_model, data, out, kind)
         return out
 
     def mark(self) -> None:
@@ -122,7 +118,7 @@ class MujocoRun(NativeRun):
         """Go back to the marked state, warm start included."""
         kind = self.mujoco.mjtState.mjSTATE_INTEGRATION
         for data, state in zip(self.worlds, self.start, strict=True):
-            self.mujoco.mj_setState(self.spec, data, state, kind)
+            self.mujoco.mj_setState(self.mj_model, data, state, kind)
         self.clock = self.start_clock
 
     def poses(self) -> np.ndarray:
@@ -130,7 +126,7 @@ class MujocoRun(NativeRun):
         chosen = [(i, int(b)) for i, b in enumerate(self.body_of) if b >= 0]
         out = np.zeros((len(self.worlds), len(chosen), 7))
         for w, data in enumerate(self.worlds):
-            self.mujoco.mj_kinematics(self.spec, data)
+            self.mujoco.mj_kinematics(self.mj_model, data)
             for i, body in chosen:
                 out[w, body, :3] = data.xpos[i]
                 out[w, body, 3:] = np.roll(data.xquat[i], -1)
