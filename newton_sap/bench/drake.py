@@ -1,8 +1,8 @@
 """Drake on the same scene, under the same contact law: a ``MultibodyPlant`` with point contact, built body by body from the Newton model.
 
 Drake keeps one contact point per pair of convex shapes: a box that stands on four corners in Newton stands on one point
-here, and a lying capsule on one instead of two. Towers fall, so scenes of boxes are left out; robots that rest on capsules
-get fewer contacts than elsewhere.
+here, four times as deep, and a lying capsule on one instead of two. Towers fall and grasps differ, so ``boxes10`` and
+``gripper`` are left out; robots that rest on capsules get fewer contacts than elsewhere.
 """
 
 from __future__ import annotations
