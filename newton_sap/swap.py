@@ -168,9 +168,8 @@ class _Adapted:
         left = list(others)
         if config is not None:
             left += reset_state(self.model, state, config, world_mask, flags)
-        note = f"reset without {', '.join(left)}, which {type(self).__name__} does not know"
-        if left and note not in self._notes:
-            self._notes.append(note)
+        if left:
+            self._note(f"reset without {', '.join(left)}, which {type(self).__name__} does not know")
         super().reset(state, world_mask, flags)
 
     def get_max_contact_count(self):
@@ -191,9 +190,13 @@ class _Adapted:
         if not known:
             self._filled.discard(contacts)  # still ours to fill at the next step
 
+    def _note(self, sentence):
+        if sentence not in self._notes:
+            self._notes.append(sentence)
+
     def __getattr__(self, name):
         if name in _TUNING_CALLS:
-            return lambda *args, **kwargs: None
+            return lambda *args, **kwargs: self._note(f"{name} does nothing: it tunes {self.original_name} alone")
         raise AttributeError(
             f"{type(self).__name__} has no {name!r}; if the example reads it, it depends on the internals of "
             f"{self.original_name}: run it with its own solver (--solver original)"

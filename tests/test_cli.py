@@ -344,6 +344,16 @@ def test_models_with_particles_keep_their_solver():
     assert log.kept == ["SolverXPBD stays: its model has particles"]
 
 
+def test_calls_that_tune_one_solver_are_noted_once():
+    """What an example asks of SolverVBD alone does nothing to another solver, and the log says so."""
+    scene = scenes.sphere()
+    with swap.swapped_solvers(FEATHERSTONE) as log:
+        solver = newton.solvers.SolverVBD(scene.model)
+        for _ in range(3):
+            solver.set_rigid_history_update(False)
+    assert log.kept == ["set_rigid_history_update does nothing: it tunes SolverVBD alone"]
+
+
 def _height_after(scene, solver, contacts, steps):
     state, following, control = scene.state(), scene.model.state(), scene.model.control()
     for _ in range(steps):
