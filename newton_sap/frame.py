@@ -12,7 +12,6 @@ from .boundary import bundles
 from .boundary.contact_rows import ContactRows
 from .boundary.convention import Orders, SapState, orders_at_end, orders_of
 from .boundary.validation import require_arrays, validate_dt, warn_of_missing_gradients
-from .constraints.drives import Targets
 from .launches import KEPT
 from .multibody.efforts import Efforts
 from .workspace import StateArrays
@@ -34,7 +33,6 @@ class Frame:
     orders_after: Orders
     commanded: Commanded | None
     efforts: Efforts
-    targets: Targets
     step: bundles.StepInput
     dt: float
     arrays: list = field(repr=False)
@@ -107,7 +105,7 @@ def _make(solver, state_in, state_out, control, rows, dt, arrays) -> Frame:
     if solver.actuators is not None:
         commanded = solver.actuators.commanded(model, control, state_in)
         control, body_f = commanded.control, commanded.body_f
-    efforts, targets = bundles.efforts(model, body_f, control, options), bundles.targets(model, control)
+    efforts = bundles.efforts(model, body_f, control, options)
     return Frame(
         state_in=state_in,
         state_out=state_out,
@@ -118,8 +116,7 @@ def _make(solver, state_in, state_out, control, rows, dt, arrays) -> Frame:
         orders_after=orders_at_end(orders),
         commanded=commanded,
         efforts=efforts,
-        targets=targets,
-        step=bundles.step_input(solver.contact_options, solver.joint_options, state_in.joint_q, efforts, targets, dt),
+        step=bundles.step_input(solver.contact_options, solver.joint_options, state_in.joint_q, efforts, dt),
         dt=dt,
         arrays=arrays,
     )

@@ -144,12 +144,12 @@ class StepInput:
     dt: wp.float64
 
 
-def step_input(contacts, joints, joint_q, efforts, targets, dt: float) -> StepInput:
+def step_input(contacts, joints, joint_q, efforts, dt: float) -> StepInput:
     """What the rows of a step depend on; options of contacts and joints first."""
     step = StepInput()
     step.contacts = contacts
     step.joints = JointInput()
-    step.joints.options, step.joints.targets = joints, targets
+    step.joints.options, step.joints.targets = joints, efforts.targets
     step.joints.joint_q, step.joints.joint_f = joint_q, efforts.joint_f
     step.dt = dt
     return step

@@ -270,6 +270,5 @@ class Recorder:
         control = commanded.control
         scene.efforts = bundles.efforts(solver.model, commanded.body_f, control, solver.options)
         scene.step = bundles.step_input(
-            solver.contact_options, solver.joint_options, frame.before.joint_q, scene.efforts,
-            scene.efforts.targets, frame.dt,
-        )  # fmt: skip
+            solver.contact_options, solver.joint_options, frame.before.joint_q, scene.efforts, frame.dt
+        )
