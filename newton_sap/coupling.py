@@ -91,9 +91,7 @@ class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface
             out: Effective masses [kg].
         """
         super().coupling_eval_effective_mass(endpoint_kind, endpoint_index, endpoint_local_pos, out)
-        self._overwrite(
-            out, endpoint_kind, endpoint_index, endpoint_local_pos, lambda mass, body, weights: 1 / weights[0]
-        )
+        self._overwrite(out, endpoint_kind, endpoint_index, endpoint_local_pos, lambda body, weights: 1 / weights[0])
 
     def coupling_eval_effective_mass_block(
         self, endpoint_kind, endpoint_index, endpoint_local_pos, out_mass, out_inertia=None
@@ -114,7 +112,7 @@ class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface
             return
         inertia = self.model.body_inertia.numpy().astype(float)
 
-        def effective(present, body, weights):
+        def effective(body, weights):
             own = inertia[body]
             if weights[1] <= 0.0 or np.linalg.det(own) <= 0.0:
                 return own
@@ -169,13 +167,13 @@ class CoupledArticulations(newton.solvers.experimental.coupled.CouplingInterface
         self._known_proxies[proxies.ptr] = proxies  # kept, so that no other map gets their address
 
     def _overwrite(self, out, kinds, indices, offsets, value) -> None:
-        """Replace the entries of bodies that joints move by ``value(present, body, (1 / mass, 1 / inertia))``."""
+        """Replace the entries of bodies that joints move by ``value(body, (1 / mass, 1 / inertia))``."""
         weights = _inverse_weights(self, kinds.numpy(), indices.numpy(), offsets.numpy().astype(float))
         if weights:
             values = out.numpy()
             bodies = indices.numpy()
             for row, pair in weights.items():
-                values[row] = value(values[row], bodies[row], pair)
+                values[row] = value(bodies[row], pair)
             out.assign(values)
 
 

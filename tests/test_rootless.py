@@ -13,7 +13,6 @@ COM = wp.vec3(0.03, -0.02, 0.05)
 POSE = wp.transform(wp.vec3(0.3, -0.2, 1.5), wp.quat_rpy(0.4, -0.3, 0.8))
 TWIST = (0.5, -0.3, 0.2, 3.0, -2.0, 4.0)
 SIDE = 0.2
-CORNERS = ((SIDE, 0.0), (0.0, SIDE), (-SIDE, 0.0), (0.0, -SIDE))
 Y = newton.Axis.Y
 
 

@@ -8,7 +8,7 @@ from rich.table import Table
 from .. import registry
 from ..compare.contestants import absence
 
-_STYLES = {"ok": "green", "broken": "red", "shadowed": "yellow", "incomplete": "yellow", "available": ""}
+_STYLES = {"ok": "green", "broken": "red", "shadowed": "yellow", "incomplete": "yellow"}
 
 
 def solvers_command(verbose: bool) -> int:
@@ -27,7 +27,7 @@ def solvers_command(verbose: bool) -> int:
             row.name,
             row.target.partition(":")[2] if row.builtin else row.target,
             f"{row.distribution} {row.version}",
-            f"[{_STYLES[status]}]{status}[/]" if _STYLES[status] else status,
+            f"[{_STYLES[status]}]{status}[/]",
         )
     console.print(table)
     for row, reason in zip(rows, reasons, strict=True):
