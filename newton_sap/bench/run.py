@@ -6,12 +6,14 @@ Every kind of peer answers to the same few methods, so timing and validation nee
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import newton
 import numpy as np
 import warp as wp
 
+from ..scenes import Scene
 from .scenes import PILES, RENEWAL, BenchScene
 
 PER_GRAPH = 2
@@ -51,34 +53,69 @@ def default_options(solver: str, scene: str) -> dict[str, Any]:
     return {}
 
 
+def contact_room(scene: BenchScene) -> int:
+    """Return how many contacts the scene needs, in all worlds; some solvers pay for capacity rather than contacts."""
+    return (CAPACITIES[scene.name][1] if scene.name in CAPACITIES else FEW_CONTACTS) * scene.worlds
+
+
 def make_pipeline(scene: BenchScene) -> newton.CollisionPipeline:
-    """Return a pipeline with as many contacts as the scene needs; some solvers pay for capacity rather than contacts."""
-    contacts = CAPACITIES[scene.name][1] if scene.name in CAPACITIES else FEW_CONTACTS
-    return newton.CollisionPipeline(scene.model, rigid_contact_max=contacts * scene.worlds)
+    """Return a pipeline with as many contacts as the scene needs."""
+    return newton.CollisionPipeline(scene.model, rigid_contact_max=contact_room(scene))
+
+
+def make_warp_run(scene: BenchScene, solver: str, solver_class: type, options: dict[str, Any]) -> WarpRun:
+    """Build a solver on a scene of the benchmark, with the keywords, steps and contacts that it needs there."""
+    # MuJoCo finds its own contacts unless told otherwise; nobody looks for them where nothing can touch.
+    own_contacts = solver == "mujoco" and options.get("use_mujoco_contacts", True)
+    collides = not own_contacts and scene.model.shape_contact_pair_count > 0
+    return WarpRun(
+        scene,
+        solver,
+        solver_class,
+        {**default_options(solver, scene.name), **options},
+        refine=REFINE.get(solver, 1),
+        room=contact_room(scene) if collides else None,
+        forces=() if scene.forces is None else scene.forces,
+    )
 
 
 class WarpRun:
-    """A Newton solver, stepped by launches (eager) or by replaying a graph (captured)."""
+    """A Newton solver, stepped by launches (eager) or by replaying a graph (captured).
+
+    Args:
+        scene: What is stepped.
+        name: Name of the solver.
+        solver_class: Its class.
+        options: Its keywords.
+        refine: Divisor of the scene's time step.
+        room: Contacts that Newton's collision pipeline has room for, in all worlds; None for no such pipeline.
+        forces: (rows, dofs) joint forces [N or N m], the next ones every ``RENEWAL`` steps.
+    """
 
     modes = ("eager", "captured")
 
-    def __init__(self, scene: BenchScene, name: str, solver_class: type, options: dict[str, Any]):
+    def __init__(
+        self,
+        scene: BenchScene | Scene,
+        name: str,
+        solver_class: type,
+        options: dict[str, Any],
+        *,
+        refine: int = 1,
+        room: int | None = None,
+        forces: Iterable[np.ndarray] = (),
+    ):
         self.scene, self.name = scene, name
         self.model = scene.model
-        self.solver = solver_class(self.model, **{**default_options(name, scene.name), **options})
-        self.refine = REFINE.get(name, 1)
+        self.solver = solver_class(self.model, **options)
+        self.refine = refine
         self.state, self.other = scene.state(), scene.state()
         self.control = self.model.control()
-        # MuJoCo finds its own contacts unless told otherwise; nobody looks for them where nothing can touch.
-        own_contacts = name == "mujoco" and options.get("use_mujoco_contacts", True)
-        collides = not own_contacts and self.model.shape_contact_pair_count > 0
-        self.pipeline = make_pipeline(scene) if collides else None
-        self.contacts = self.pipeline.contacts() if collides else None
+        self.pipeline = None if room is None else newton.CollisionPipeline(self.model, rigid_contact_max=room)
+        self.contacts = None if self.pipeline is None else self.pipeline.contacts()
         self.observables = self._contact_force_observable()
         self.clock = 0
-        self.forces = []
-        if scene.forces is not None:
-            self.forces = [wp.array(row, dtype=wp.float32, device=self.model.device) for row in scene.forces]
+        self.forces = [wp.array(row, dtype=wp.float32, device=self.model.device) for row in forces]
         self.start = None
         self.graph = self.collide_graph = None
 

@@ -13,7 +13,7 @@ from .. import registry
 from ..memory import memory_by_buffer
 from .native import LeftOut
 from .profile import profile
-from .run import WarpRun
+from .run import WarpRun, make_warp_run
 from .scenes import RENEWAL, BenchScene, make_scene
 from .timing import Region, alternate, quartiles, steps_for, time_collisions
 from .validation import Quality, error_mm, fine_poses, judge
@@ -123,7 +123,7 @@ def make_run(scene: BenchScene, solver: str, options: dict[str, Any]):
         from .drake import DrakeRun
 
         return DrakeRun(scene)
-    return WarpRun(scene, solver, registry.get_solver(solver), options)
+    return make_warp_run(scene, solver, registry.get_solver(solver), options)
 
 
 def bench(settings: Settings, on_rows: Callable[[list[Row], list[Ratio], list[dict]], None] | None = None) -> Outcome:

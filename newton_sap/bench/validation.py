@@ -11,7 +11,7 @@ import numpy as np
 import warp as wp
 
 from ..bodies import Mechanics, mechanics, rotate
-from .run import WarpRun, make_pipeline
+from .run import WarpRun, make_pipeline, make_warp_run
 from .scenes import RENEWAL, BenchScene
 
 SAMPLED_STEPS = 40
@@ -167,7 +167,7 @@ def fine_poses(scene: BenchScene) -> np.ndarray:
     """Return the body poses that SAP reaches with a much smaller step from the scene's start, (1, bodies, 7)."""
     from ..solver import SolverSAP
 
-    run = WarpRun(scene, "sap", SolverSAP, {})
+    run = make_warp_run(scene, "sap", SolverSAP, {})
     run.refine = FINE
     return _short_run(run)
 

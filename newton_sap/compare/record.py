@@ -68,16 +68,9 @@ class SceneRun(WarpRun):
 
     def __init__(self, scene: Scene, contestant: Contestant, solver_class: type):
         options = {**mapped_options(contestant.solver, scene.name), **contestant.options}
-        self.scene, self.name, self.model = scene, contestant.solver, scene.model
-        self.solver = solver_class(self.model, **options)
-        self.refine = contestant.refine
-        self.state, self.other = scene.state(), scene.state()
-        self.control = self.model.control()
-        self.pipeline = newton.CollisionPipeline(self.model, rigid_contact_max=capacity(scene.name))
-        self.contacts = self.pipeline.contacts()
-        self.observables = self._contact_force_observable()
-        self.clock, self.forces = 0, []
-        self.graph, self.mode = None, "eager"
+        refine, room = contestant.refine, capacity(scene.name)
+        super().__init__(scene, contestant.solver, solver_class, options, refine=refine, room=room)
+        self.mode = "eager"
 
     def prepare(self) -> None:
         """Compile, and record the steps as a graph where replaying it gives what stepping by hand gives."""
