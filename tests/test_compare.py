@@ -18,7 +18,7 @@ from newton_sap.cli.app import app
 from newton_sap.compare import METRICS, SceneNotFoundError, SpecificationError, compare, parse_contestant
 from newton_sap.compare.measures import measure
 from newton_sap.compare.plots import draw
-from newton_sap.compare.report import SAMPLES, THEORY_LEGEND, prediction_cells, trajectory
+from newton_sap.compare.report import SAMPLES, THEORY_LEGEND, cells, prediction_cells, trajectory
 
 PLUGINS = """
 import newton.solvers
@@ -40,6 +40,14 @@ class SolverHostWork(newton.solvers.SolverBase):
         poses[:, 0] += 0.01
         state_out.body_q.assign(poses)
 
+class SolverSlips(newton.solvers.SolverBase):
+    count = 0
+    def step(self, state_in, state_out, control, contacts, dt, *, observables=None):
+        self.count += 1
+        if self.count == 5:  # after the first frame, which is stepped by hand
+            raise RuntimeError("no clutch\\nin any gear")
+        state_out.assign(state_in)
+
 class SolverSpoils(newton.solvers.SolverBase):
     def __init__(self, model):
         super().__init__(model)
@@ -56,7 +64,13 @@ def plugins(tmp_path, monkeypatch):
     info = tmp_path / "fake_compare-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fake-compare\nVersion: 1.0\n")
-    names = {"raises": "SolverRaises", "nan": "SolverNaN", "host": "SolverHostWork", "spoils": "SolverSpoils"}
+    names = {
+        "raises": "SolverRaises",
+        "nan": "SolverNaN",
+        "host": "SolverHostWork",
+        "slips": "SolverSlips",
+        "spoils": "SolverSpoils",
+    }
     lines = [f"{name} = fake_compare_plugins:{attribute}" for name, attribute in names.items()]
     lines.append("broken = fake_compare_broken:Solver")
     (info / "entry_points.txt").write_text("\n".join(["[newton.solvers]", *lines, ""]))
@@ -262,9 +276,17 @@ def test_a_recording_ends_before_its_divergence():
 def test_work_outside_the_graph_is_stepped_by_hand(plugins):
     """A solver whose recorded graph does less than its step is not replayed."""
     found = compare("free_body", ["host", "sap"], frames=2, reference=False, device="cpu")
-    assert found["host"].parameters["stepping"] == "eager"
+    assert found["host"].parameters["stepping"].startswith("eager: replaying the first frame")
     assert found["sap"].parameters["stepping"] == "captured"
+    assert ["stepping", "eager", "captured"] in cells(found)[1]
     np.testing.assert_allclose(found["host"].recording.body_q[:, 0, 0], [0.0, 0.04, 0.08], atol=1e-6)
+
+
+def test_why_a_recording_failed_is_told(plugins):
+    """A solver that raises while it is recorded is stepped by hand, and the table of parameters says what it raised."""
+    found = compare("free_body", ["slips"], frames=2, reference=False, device="cpu")
+    assert found["slips"].parameters["stepping"] == "eager: RuntimeError: no clutch"
+    assert "no clutch" in found.markdown() and "no clutch" in found.html()
 
 
 def test_reports(flight, tmp_path):

@@ -111,7 +111,7 @@ _ARMATURE = {
 _OWN = "as the solver documents it"
 
 
-def parameters(contestant: Contestant, scene: Scene, solver: Any, mode: str) -> dict[str, str]:
+def parameters(contestant: Contestant, scene: Scene, solver: Any, mode: str, why_eager: str = "") -> dict[str, str]:
     """Return what a solver was given, as text by name, ready for a table.
 
     Args:
@@ -119,13 +119,14 @@ def parameters(contestant: Contestant, scene: Scene, solver: Any, mode: str) -> 
         scene: The scene of its model.
         solver: The solver built on it.
         mode: ``"captured"`` or ``"eager"``.
+        why_eager: Why it was not captured.
     """
     name, model = contestant.solver, scene.model
     given = {**mapped_options(name, scene.name), **contestant.options}
     rows = {
         "class": type(solver).__name__,
         "time step": f"{1e3 * scene.dt / contestant.refine:.4g} ms, {scene.substeps * contestant.refine} per frame",
-        "stepping": mode,
+        "stepping": f"{mode}: {why_eager}" if why_eager else mode,
         "keywords given": ", ".join(f"{key}={value!r}" for key, value in given.items()) or "none, its defaults",
         "contacts from": "newton.CollisionPipeline at every step",
     }

@@ -71,19 +71,28 @@ class SceneRun(WarpRun):
         refine, room = contestant.refine, capacity(scene.name)
         super().__init__(scene, contestant.solver, solver_class, options, refine=refine, room=room)
         self.mode = "eager"
+        self.why_eager = ""
 
     def prepare(self) -> None:
-        """Compile, and record the steps as a graph where replaying it gives what stepping by hand gives."""
+        """Compile, and record the steps as a graph where replaying it gives what stepping by hand gives.
+
+        ``mode`` says whether it does, and ``why_eager`` why it does not.
+        """
         self._steps()
         by_hand = self._numbers()
         self._restart()
-        if self.scene.substeps % PER_GRAPH or not np.isfinite(by_hand).all():
+        if self.scene.substeps % PER_GRAPH:
+            self.why_eager = f"{self.scene.substeps} steps per frame are no multiple of {PER_GRAPH}"
+            return
+        if not np.isfinite(by_hand).all():
+            self.why_eager = "the first frame is not finite"
             return
         try:
             with wp.ScopedCapture(device=self.model.device) as capture:
                 for _ in range(PER_GRAPH):
                     self.step(self.observables)
-        except Exception:  # a solver may do anything in its step; then it is stepped by hand
+        except Exception as error:  # a solver may do anything in its step; then it is stepped by hand
+            self.why_eager = f"{type(error).__name__}: {error}".partition("\n")[0]
             self._restart()
             return
         self.graph = capture.graph
@@ -94,6 +103,7 @@ class SceneRun(WarpRun):
             self.mode = "captured"
         else:
             self.graph = None
+            self.why_eager = "replaying the first frame gives another one than stepping it"
 
     def frame(self, index: int) -> float:
         """Advance by one frame and return its wall time [s]."""

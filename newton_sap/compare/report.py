@@ -47,7 +47,7 @@ def cells(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     """Return the metrics as a table: head, then a row per metric and one for the verdict; a column per contestant."""
     head = ["", *(row.label for row in comparison.outcomes)]
     rows = [[m.title, *(number(row.metrics.get(m.key)) for row in comparison.outcomes)] for m in applicable(comparison)]
-    rows.append(["stepping", *(row.parameters.get("stepping", "-") for row in comparison.outcomes)])
+    rows.append(["stepping", *(row.parameters.get("stepping", "-").partition(":")[0] for row in comparison.outcomes)])
     rows.append(["verdict", *(row.verdict for row in comparison.outcomes)])
     return head, rows
 

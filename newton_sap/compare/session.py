@@ -260,7 +260,7 @@ def _run(contestant: Contestant, build: Callable[[], scenes.Scene], frames: int)
         solver_class = registry.get_solver(contestant.solver)
         outcome.recording, run = record(scene, contestant, solver_class, frames)
         outcome.solver = run.solver
-        outcome.parameters = parameters(contestant, scene, run.solver, run.mode)
+        outcome.parameters = parameters(contestant, scene, run.solver, run.mode, run.why_eager)
     except Exception as error:  # a solver may fail in any way; its row says so and the others go on
         outcome.recording = None
         outcome.failure = f"{type(error).__name__}: {error}".partition("\n")[0]
