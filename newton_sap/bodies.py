@@ -38,7 +38,7 @@ def spin_momentum(inertia: np.ndarray, rotation: np.ndarray, spin: np.ndarray) -
 
 
 @dataclass
-class Mechanics:
+class BodyMechanics:
     """Energy and momentum of all bodies together, one entry per frame."""
 
     kinetic: np.ndarray
@@ -60,7 +60,7 @@ class Mechanics:
         return self.kinetic + self.potential
 
 
-def mechanics(model: newton.Model, body_q: np.ndarray, body_qd: np.ndarray) -> Mechanics:
+def body_mechanics(model: newton.Model, body_q: np.ndarray, body_qd: np.ndarray) -> BodyMechanics:
     """Return energy and momentum over time.
 
     Args:
@@ -74,7 +74,7 @@ def mechanics(model: newton.Model, body_q: np.ndarray, body_qd: np.ndarray) -> M
     speed, spin = twist[..., :3], twist[..., 3:]
     momenta, own = mass[:, None] * speed, spin_momentum(inertia, pose[..., 3:], spin)
     centre = np.einsum("b,fbi->fi", mass, com) / mass.sum()
-    return Mechanics(
+    return BodyMechanics(
         kinetic=0.5 * (momenta * speed + own * spin).sum(axis=(1, 2)),
         potential=-np.einsum("b,fbi,bi->f", mass, com, gravity(model)),
         linear=momenta.sum(axis=1),

@@ -99,16 +99,16 @@ def load_kernels(solver, kinds) -> None:
 
 def _standard():
     """Kernels of Newton's observables; imported when some are asked for, as those below."""
-    from .boundary import observed
+    from .boundary import newton_observables
 
-    return observed
+    return newton_observables
 
 
 def _ours():
     """Kernels of our own observables."""
-    from .boundary import forces
+    from .boundary import own_observables
 
-    return forces
+    return own_observables
 
 
 def _of_actuators():

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from newton_sap import registry, scenes
-from newton_sap.bodies import mechanics
+from newton_sap.bodies import body_mechanics
 from newton_sap.cli.app import app
 from newton_sap.compare import METRICS, SceneNotFoundError, SpecificationError, compare, parse_contestant
 from newton_sap.compare.measures import measure
@@ -181,7 +181,7 @@ def test_mechanics_of_a_known_motion():
     """Energy and momentum of the free body at its start are those it was built with."""
     scene = scenes.free_body(device="cpu")
     state = scene.state()
-    found = mechanics(scene.model, state.body_q.numpy()[None], state.body_qd.numpy()[None])
+    found = body_mechanics(scene.model, state.body_q.numpy()[None], state.body_qd.numpy()[None])
     mass = float(scene.model.body_mass.numpy()[0])
     inertia = scene.model.body_inertia.numpy()[0].astype(float)
     speed, spin = np.array([0.5, 0.2, -0.1]), np.array([1.0, 6.0, 2.0])
@@ -207,7 +207,7 @@ def test_gravity_is_the_models():
     two.model.set_gravity((0.0, 0.0, -1.62), world=1)
     assert two.weight() == pytest.approx(0.5 * full * (1.0 + 1.62 / 9.81), rel=1e-5)
     state = two.state()
-    found = mechanics(two.model, state.body_q.numpy()[None], state.body_qd.numpy()[None])
+    found = body_mechanics(two.model, state.body_q.numpy()[None], state.body_qd.numpy()[None])
     assert found.potential[0] == pytest.approx(found.com[0, 2] * two.weight(), rel=1e-5)
     moon = compare(on_the_moon, ["sap"], frames=240, reference=False, device="cpu")
     for prediction in moon.predictions:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import warp as wp
 
-from ..bodies import Mechanics, mechanics, rotate
+from ..bodies import BodyMechanics, body_mechanics, rotate
 from .run import WarpRun, make_pipeline, make_warp_run
 from .scenes import RENEWAL, BenchScene
 
@@ -120,8 +120,8 @@ def _count_iterations(quality: Quality, samples: list) -> None:
     quality.iterations_histogram = {int(n): int(k) for n, k in zip(counted, times, strict=True)}
 
 
-def _mechanics(run: WarpRun) -> Mechanics:
-    return mechanics(run.model, run.poses().reshape(1, -1, 7), run.velocities().reshape(1, -1, 6))
+def _mechanics(run: WarpRun) -> BodyMechanics:
+    return body_mechanics(run.model, run.poses().reshape(1, -1, 7), run.velocities().reshape(1, -1, 6))
 
 
 def upward_force(run: WarpRun) -> float:

@@ -12,7 +12,7 @@ from ..workspace import Bodies, CouplerPool, CouplingTable, Joints, Motion, Tree
 from .actuator_laws import Actuation, motor_pull
 from .actuator_pushes import push_on_joint, sum_pushes
 from .actuators import motor_effort
-from .forces import add_force, clear_links, first_link, project_wrenches
+from .own_observables import add_force, clear_links, first_link, project_wrenches
 
 wp.set_module_options({"enable_backward": False})
 

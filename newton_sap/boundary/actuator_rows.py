@@ -9,8 +9,8 @@ import newton
 import numpy as np
 import warp as wp
 
+from .model_parts import ELSEWHERE, dofs_of_part, whole_of
 from .mujoco_options import MUJOCO
-from .parts import ELSEWHERE, dofs_of_part, whole_of
 from .tendons import range_counts, read_tendons, tendon_name
 from .topology import DRIVING, actuator_table, dof_coordinates, joint_name
 

@@ -33,7 +33,7 @@ from .actuator_pushes import push_body
 from .actuator_rows import NO_BOUND, ActuatorRows, read_actuators, same_rows
 from .bundles import targets
 from .convention import Orders
-from .parts import whole_of
+from .model_parts import whole_of
 from .tendons import reference_coordinates
 from .validation import require_arrays
 

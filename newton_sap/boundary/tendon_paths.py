@@ -11,7 +11,7 @@ import warp as wp
 
 from ..constraints.coupling_table import CYLINDER, NOTHING, SPHERE
 from ..workspace import Tendons
-from .parts import dofs_of_part
+from .model_parts import dofs_of_part
 from .topology import body_poses, dof_coordinates, pose_of
 
 _SPATIAL = 1

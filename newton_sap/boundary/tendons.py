@@ -8,7 +8,7 @@ import numpy as np
 import warp as wp
 
 from ..workspace import Tendons, allocate
-from .parts import ELSEWHERE, dofs_of_part, whole_of
+from .model_parts import ELSEWHERE, dofs_of_part, whole_of
 from .tendon_paths import Path, Segment, read_paths, set_lengths
 from .topology import body_name, dof_coordinates, joint_name, moved_links
 

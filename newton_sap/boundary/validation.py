@@ -13,7 +13,7 @@ from newton.solvers.experimental.coupled import ModelView
 from .. import attributes
 from ..multibody.joints import MOST_AXES
 from ..workspace import Bodies, Joints, Shapes
-from .parts import whole_of
+from .model_parts import whole_of
 from .topology import DRIVING, FREELY, body_name, joint_name, mass_block
 
 _FINITE = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import newton
 import numpy as np
 
-from ..bodies import mechanics, weight
+from ..bodies import body_mechanics, weight
 from ..scenes import Scene
 from .record import Recording
 from .theory import SUBJECTS, Subject, closed_form
@@ -129,8 +129,8 @@ def _creep(run: Recording, subject: Subject, quarter: int, frame_dt: float) -> f
 
 def _conservation(scene: Scene, subject: Subject, run: Recording, reference: Recording | None) -> dict:
     values: dict[str, float | None] = {}
-    own = mechanics(scene.model, run.body_q, run.body_qd)
-    best = own if reference is None else mechanics(scene.model, reference.body_q, reference.body_qd)
+    own = body_mechanics(scene.model, run.body_q, run.body_qd)
+    best = own if reference is None else body_mechanics(scene.model, reference.body_q, reference.body_qd)
     energy_scale = float((best.kinetic).max())
     change = own.total - own.total[0]
     if subject.energy == "conserved" and energy_scale > 0.0:

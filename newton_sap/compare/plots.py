@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ..bodies import mechanics, weight
+from ..bodies import body_mechanics, weight
 from .measures import distance
 from .theory import SUBJECTS, Subject, closed_form
 
@@ -170,7 +170,7 @@ def _conservation(comparison: Comparison, subject: Subject, rows: list[Outcome])
     model, calm = comparison.scene.model, ([], [])
     for row in rows:
         run, style = row.recording, line_style(comparison, row)
-        found = mechanics(model, run.body_q, run.body_qd)
+        found = body_mechanics(model, run.body_q, run.body_qd)
         curves = [found.total - found.total[0]]
         if subject.momentum_axes:
             change = (found.linear - found.linear[0])[:, list(subject.momentum_axes)]

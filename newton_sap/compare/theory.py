@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..bodies import gravity, mechanics, rotate
+from ..bodies import body_mechanics, gravity, rotate
 from ..scenes import Scene
 from .contestants import touching_shapes
 from .record import Recording
@@ -248,7 +248,7 @@ def closed_form(scene: Scene, run: Recording) -> np.ndarray | None:
 
 
 def _com(scene: Scene, run: Recording) -> np.ndarray:
-    return mechanics(scene.model, run.body_q, run.body_qd).com
+    return body_mechanics(scene.model, run.body_q, run.body_qd).com
 
 
 def _straight(scene: Scene, run: Recording) -> np.ndarray:

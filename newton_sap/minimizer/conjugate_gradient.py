@@ -17,7 +17,7 @@ wp.set_module_options({"enable_backward": False})
 
 TOLERANCE = wp.constant(wp.float64(1.0e-1))
 """Reduction of the preconditioned residual per Newton iteration; the next iteration takes up what is left."""
-PATIENCE = wp.constant(40)
+STRICT_AFTER = wp.constant(40)
 """Newton iterations after which what is left may be what keeps them from ending,"""
 STRICT_TOLERANCE = wp.constant(wp.float64(1.0e-3))
 """and the reduction from then on."""
@@ -82,7 +82,7 @@ def solve_iteratively(cg: LargeGroups, m: Motion, pools: Pools, problem: Problem
         cg.p[i] = cg.z[i]
     sync()
     rz = inner(part, cg.r, cg.z)
-    tolerance = wp.where(iterations < PATIENCE, TOLERANCE, STRICT_TOLERANCE)
+    tolerance = wp.where(iterations < STRICT_AFTER, TOLERANCE, STRICT_TOLERANCE)
     goal = tolerance * tolerance * rz
     count = int(0)
     while rz > goal and count < MAX_ITERATIONS:

@@ -25,7 +25,7 @@ from ..workspace import (
 )
 from .contact_rows import ContactRows
 from .contacts import measure_gap
-from .observed import slot_wrench
+from .newton_observables import slot_wrench
 
 wp.set_module_options({"enable_backward": False})
 
