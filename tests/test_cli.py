@@ -170,13 +170,13 @@ def test_files_that_cannot_be_written_are_refused(tmp_path):
 )
 def test_every_command_asks_for_its_file_first(command, tmp_path, monkeypatch):
     """A place that cannot be written ends a command before its work."""
-    from newton_sap.cli import bench_command, run
+    from newton_sap.cli import bench_command, run_command
     from newton_sap.compare import session
 
     def working(*arguments, **keywords):
         raise AssertionError("the command began to work")
 
-    for module, name in ((run, "run_example"), (bench_command, "bench"), (session, "_run")):
+    for module, name in ((run_command, "run_example"), (bench_command, "bench"), (session, "_run")):
         monkeypatch.setattr(module, name, working)
     (tmp_path / "taken").write_text("")
     code, text = invoke(*command, str(tmp_path / "taken" / "x"))
@@ -253,6 +253,16 @@ def test_solvers_whose_library_is_missing_are_told(monkeypatch):
         code, text = invoke(*command)
         assert code == 2
         assert remedy in text
+
+
+def test_help_needs_no_solver():
+    """Commands and their options are declared without Warp, Newton or the work of any command."""
+    code = "import sys, newton_sap.cli.app; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert {"newton_sap.cli.compare", "newton_sap.cli.run"} <= loaded
+    assert not {"warp", "newton", "newton_sap.cli.usage"} & loaded
+    assert not [name for name in loaded if name.startswith("newton_sap.cli.") and name.endswith("_command")]
 
 
 def test_module_entry_point():

@@ -217,16 +217,21 @@ def invoke(arguments):
 
 def stop_before_work(monkeypatch):
     """Let each command check all of its arguments, and raise :class:`Reached` in place of its work."""
-    from newton_sap.cli import bench_command, demo, run
+    from newton_sap.cli import bench_command, demo_command, run_command
     from newton_sap.compare import session
 
     def reached(*arguments, **keywords):
         raise Reached
 
-    for module, name in ((run, "run_example"), (bench_command, "bench"), (demo, "demo_command"), (session, "_run")):
+    for module, name in (
+        (run_command, "run_example"),
+        (bench_command, "bench"),
+        (demo_command, "demo_command"),
+        (session, "_run"),
+    ):
         monkeypatch.setattr(module, name, reached)
     for name in ("_require_viewer", "_require_display"):  # what is installed here is not the question
-        monkeypatch.setattr(run, name, lambda *arguments: None)
+        monkeypatch.setattr(run_command, name, lambda *arguments: None)
 
 
 @pytest.mark.parametrize("command", OWN)
@@ -457,7 +462,7 @@ def test_pages_name_every_scene_and_extra():
     """The scenes of compare and bench, the viewers and the extras are all named on their pages, and no others."""
     from newton_sap import scenes
     from newton_sap.bench import SCENES
-    from newton_sap.cli.run import VIEWERS
+    from newton_sap.cli.run_command import VIEWERS
 
     (row,) = re.findall(r"^\| `SCENE` \| .*: (.*) \|$", (DOCS / "compare.md").read_text("utf-8"), re.MULTILINE)
     assert sorted(re.findall(r"`(\w+)`", row)) == sorted(scenes.SCENES)

@@ -12,7 +12,7 @@ from rig import G, Rig, link, material, put, weightless
 from test_against_reference import SCENES, TIGHT, scene
 
 from newton_sap import SolverSAP
-from newton_sap.boundary import forces
+from newton_sap.boundary import own_observables
 from newton_sap.launches import Launches
 from newton_sap.reference import ReferenceSolver
 
@@ -475,11 +475,11 @@ def test_nothing_is_computed_unless_requested(monkeypatch):
     for name in ("at_once", "trees", "groups"):
         monkeypatch.setattr(Launches, name, noted(getattr(Launches, name)))
     kernels = {
-        Kind.JOINT_CONTACT_F: forces.observe_joint_contact_forces,
-        Kind.JOINT_DRIVE_F: forces.observe_drive_efforts,
-        Kind.CONTACT_IMPULSE: forces.observe_in_contact_frames,
-        Kind.CONTACT_VELOCITY: forces.observe_in_contact_frames,
-        Kind.CONTACT_GAP: forces.observe_gaps,
+        Kind.JOINT_CONTACT_F: own_observables.observe_joint_contact_forces,
+        Kind.JOINT_DRIVE_F: own_observables.observe_drive_efforts,
+        Kind.CONTACT_IMPULSE: own_observables.observe_in_contact_frames,
+        Kind.CONTACT_VELOCITY: own_observables.observe_in_contact_frames,
+        Kind.CONTACT_GAP: own_observables.observe_gaps,
     }
     results = []
     for kinds in (None, *({kind} for kind in OURS), OURS):

@@ -7,6 +7,8 @@ from typing import Annotated, Optional
 
 import typer
 
+from .shell import usage_error
+
 
 def bench(
     scenes: Annotated[Optional[list[str]], typer.Argument(help="Scenes; all of them if none is named.")] = None,  # noqa: UP045
@@ -33,7 +35,6 @@ def bench(
 
     Examples: newton-sap bench ant humanoid --vs mujoco; newton-sap bench ant --worlds 128 --captured --profile
     """
-    from .app import usage_error
     from .bench_command import bench_command
     from .usage import UsageError
 
