@@ -10,43 +10,62 @@ import importlib
 import inspect
 import math
 import pathlib
-import pkgutil
 import re
 import sys
+import types
 
 import pytest
-
-import newton_sap
+import warp as wp
 
 SNAPSHOT = pathlib.Path(__file__).with_suffix("").with_name("public_interface.txt")
+PAGES = pathlib.Path(__file__).parents[1] / "docs" / "api"
 COMMAND = "python tests/test_public_interface.py --write"
-INTERNAL = {
-    "bodies",
-    "boundary",
-    "cli",
-    "constraints",
-    "coupling",
-    "frame",
-    "launches",
-    "linalg",
-    "mechanics",
-    "minimizer",
-    "multibody",
-    "observables",
-    "packed",
-    "prefetch",
-    "problem",
-    "suggest",
-    "swap_reset",
-    "workspace",
+DIRECTIVE = re.compile(r"^\.\. auto(module|class|data|function):: (\S+)\n((?:   :.*\n)*)", re.MULTILINE)
+MEMBERS = re.compile(r"^   :members: (.+)$", re.MULTILINE)
+ALSO = {
+    "newton_sap": None,
+    "newton_sap.conventions.device": None,
+    "newton_sap.integrations.isaaclab": {"SAPSolverCfg": None},
 }
-"""Everything else below newton_sap is listed, so that a change is noticed, unless someone decides otherwise."""
+"""What is public beside the directives of ``docs/api``, whose front page says so."""
 
 
-def public_modules():
-    """Names of each public module and, last, of the package, which mostly repeats names of its modules."""
-    found = {info.name for info in pkgutil.iter_modules(newton_sap.__path__)}
-    return [*(f"newton_sap.{name}" for name in sorted(found - INTERNAL)), "newton_sap"]
+def documented():
+    """Yield what the pages of ``docs/api`` document: a module, and names in it with their members; None for all there are."""
+    for page in sorted(PAGES.glob("*.md")):
+        for kind, target, options in DIRECTIVE.findall(page.read_text(encoding="utf-8")):
+            listed = MEMBERS.search(options)
+            names = dict.fromkeys(listed[1].replace(" ", "").split(",")) if listed else None
+            if kind == "module":
+                yield target, names
+            else:
+                module, _, name = target.rpartition(".")
+                yield module, {name: names}
+
+
+def public_interface():
+    """Return by module, the package last, the names that are public and of each the members, None for all of them."""
+    found = {}
+    for module, names in [*documented(), *ALSO.items()]:
+        chosen = dict.fromkeys(public_names(load(module))) if names is None else names
+        found[module] = {**chosen, **found.get(module, {})}
+    return {module: found[module] for module in sorted(found, key=lambda name: (name == "newton_sap", name))}
+
+
+def load(module):
+    """Import a module; the configuration for Isaac Lab on bases of its own, as Isaac Lab is not here."""
+    if not module.startswith("newton_sap.integrations."):
+        return importlib.import_module(module)
+    names = ("isaaclab", "isaaclab.utils", "isaaclab.utils.configclass", "isaaclab_newton", "isaaclab_newton.physics")
+    stand_ins = {name: types.ModuleType(name) for name in names}
+    stand_ins["isaaclab.utils.configclass"].configclass = dataclasses.dataclass
+    stand_ins["isaaclab_newton.physics"].NewtonSolverCfg = type("NewtonSolverCfg", (), {})
+    with pytest.MonkeyPatch.context() as patch:
+        for name, other in stand_ins.items():
+            patch.setitem(sys.modules, name, other)
+        sys.modules.pop(module, None)
+        importlib.import_module(module)
+    return sys.modules.pop(module)
 
 
 def public_names(module):
@@ -117,11 +136,13 @@ def show_member(name, member):
         return f"def {name}{show_signature(member)}"
     if inspect.isclass(member):
         return f"class {name}"
+    if isinstance(member, wp.Function):
+        return f"wp.func {name}{show_signature(member.func)}"
     return f"{name} = {show_value(member)}"
 
 
-def show_class(name, cls):
-    """Lines of a class: bases, how it is built, fields with defaults, then its own members."""
+def show_class(name, cls, chosen=None):
+    """Lines of a class: bases, how it is built, fields with defaults, then the chosen members, or else all of its own."""
     bases = ", ".join(base.__name__ for base in cls.__bases__ if base is not object)
     lines = [f"class {name}({bases})" if bases else f"class {name}"]
     own = dict(vars(cls))
@@ -137,26 +158,28 @@ def show_class(name, cls):
             lines.append(f"    {field.name}: {show_annotation(field.type)}{default}")
     elif "__init__" in own:
         lines.append(f"    def __init__{show_signature(own['__init__'])}")
-    members = ((key, value) for key, value in sorted(own.items()) if not key.startswith("_"))
+    if chosen is None:
+        chosen = [key for key in own if not key.startswith("_")]
+    members = [(key, inspect.getattr_static(cls, key)) for key in sorted(chosen)]
     return lines + [f"    {show_member(key, value)}" for key, value in members]
 
 
 def show_interface():
     """Return the text of the whole public interface; a name that two modules export is described once."""
-    lines, homes, modules = [], {}, public_modules()
-    for module_name in modules:
-        module = importlib.import_module(module_name)
+    lines, homes, modules = [], {}, public_interface()
+    for module_name, names in modules.items():
+        module = load(module_name)
         lines.append(f"[{module_name}]")
-        for name in public_names(module):
+        for name, members in sorted(names.items()):
             value = getattr(module, name)
             defined_in = getattr(value, "__module__", None)
-            home = defined_in if defined_in in modules else module_name
+            home = defined_in if name in modules.get(defined_in, ()) else module_name
             if isinstance(value, dict):  # a table has no __module__, but is one object wherever it is exported
                 home = homes.setdefault(id(value), home)
             if home != module_name:
                 lines.append(f"{name}: see {home}")
             else:
-                lines += show_class(name, value) if inspect.isclass(value) else [show_member(name, value)]
+                lines += show_class(name, value, members) if inspect.isclass(value) else [show_member(name, value)]
         lines.append("")
     return "\n".join(lines)
 
@@ -201,9 +224,22 @@ def test_every_part_of_a_signature_is_shown():
     ]
 
 
-def test_internal_modules_exist():
-    """No module is left out of the snapshot by a name that is gone."""
-    assert INTERNAL <= {info.name for info in pkgutil.iter_modules(newton_sap.__path__)}
+def test_what_is_public_without_a_directive_is_told():
+    """The front page of the API names what the other pages do not."""
+    text = (PAGES / "index.md").read_text(encoding="utf-8")
+    for module, names in ALSO.items():
+        for name in [module] if names is None else names:
+            assert f"`{name}`" in text
+
+
+def test_pages_are_read():
+    """Every directive of the pages is found, with its list of members."""
+    directives = [line for page in PAGES.glob("*.md") for line in page.read_text(encoding="utf-8").splitlines()]
+    directives = [line for line in directives if line.startswith(".. auto")]
+    found = list(documented())
+    assert len(found) == len(directives) > 10
+    assert ("newton_sap.swap", {"swapped_solvers": None, "SwapLog": None, "REPLACEABLE": None}) in found
+    assert "step" in next(names["SolverSAP"] for _, names in found if names and "SolverSAP" in names)
 
 
 if __name__ == "__main__":
