@@ -453,8 +453,8 @@ def test_gimbal_lock_stays_finite():
     )
     rig.run(800)
     assert rig.solver.report().healthy
-    assert axes_of(rig, rig.state.joint_q)[1] == pytest.approx(math.pi / 2, abs=0.02)
-    assert np.isfinite(rig.body_q).all() and np.abs(rig.body_qd).max() < 5.0
+    assert axes_of(rig, rig.state.joint_q)[1] == pytest.approx(math.pi / 2, abs=2e-3)
+    assert np.isfinite(rig.body_q).all() and np.abs(rig.body_qd).max() < 0.1
 
 
 @pytest.mark.parametrize("integration", ["implicit", "explicit"])
