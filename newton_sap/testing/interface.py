@@ -18,6 +18,7 @@ from .rig import (
     box_on_ground,
     boxes_in_worlds,
     builder_of,
+    builder_of_body,
     close,
     fill_nan,
     finalize,
@@ -221,7 +222,7 @@ def any_up_axis(subject: Subject) -> None:
 @check(AREA, "newton.solvers.SolverBase.register_custom_attributes")
 def custom_attributes_optional(subject: Subject) -> None:
     """The solver registers its attributes on a builder, if it has any, and simulates models with and without them."""
-    register = getattr(subject.solver(finalize(subject, builder_of_one())), "register_custom_attributes", None)
+    register = getattr(subject.solver(finalize(subject, builder_of_body())), "register_custom_attributes", None)
     require(callable(register), "no register_custom_attributes")
     moved = []
     for registered in (False, True):
@@ -235,24 +236,17 @@ def custom_attributes_optional(subject: Subject) -> None:
         close(moved[-1], -G * count * rig.dt, 1e-4, f"velocity, registered {registered}")
 
 
-def builder_of_one() -> newton.ModelBuilder:
-    """Return a builder with one free body."""
-    builder = builder_of()
-    add_body(builder)
-    return builder
-
-
 @check(AREA, "newton.solvers.SolverBase.supported_observables")
 def unknown_observable_refused(subject: Subject) -> None:
     """Asking for an observable that the solver does not support raises ``ValueError`` and names it."""
-    solver = subject.solver(finalize(subject, builder_of_one()))
+    solver = subject.solver(finalize(subject, builder_of_body()))
     raises(ValueError, lambda: solver.observables({"no_such_observable"}), "an unknown observable")
 
 
 @check(AREA, "newton.solvers.SolverBase.validate_observables")
 def foreign_observables_refused(subject: Subject) -> None:
     """Observables belong to the solver that allocated them; step refuses those of another one with ``ValueError``."""
-    rig = Rig(subject, builder_of_one())
+    rig = Rig(subject, builder_of_body())
     kinds = sorted(rig.solver.supported_observables & {"body_qdd", "body_parent_f"})
     if not kinds:
         raise NotClaimed("no observable per body is supported")

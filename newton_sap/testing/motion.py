@@ -18,6 +18,7 @@ from .rig import (
     add_body,
     add_slider,
     builder_of,
+    builder_of_body,
     close,
     put,
     quiet,
@@ -55,13 +56,6 @@ def free_fall(subject: Subject) -> None:
     close(rig.velocity()[:3], [0.5, 0.0, 2.0 - G * time], 1e-3, "velocity")
     close(rig.position()[:2], [0.5 * time, 0.0], 1e-4, "path aside")
     close(rig.position()[2], 2.0 * time - 0.5 * G * time**2, 0.5 * G * time * rig.dt + 1e-4, "height")
-
-
-def builder_of_body() -> newton.ModelBuilder:
-    """Return a builder with one free body at the origin."""
-    builder = builder_of()
-    add_body(builder)
-    return builder
 
 
 @check(AREA, "newton.State.body_qd")
@@ -199,7 +193,7 @@ def gravity_changed(subject: Subject) -> None:
 @check(RUNTIME, "newton.ModelFlags.BODY_INERTIAL_PROPERTIES")
 def mass_changed(subject: Subject) -> None:
     """Masses and inertias may change between steps; ``BODY_INERTIAL_PROPERTIES`` tells the solver."""
-    rig = Rig(subject, builder_of_body_without_gravity())
+    rig = Rig(subject, builder_of_body(0.0))
     for name, factor in (("mass", 2.0), ("inv_mass", 0.5), ("inertia", 2.0), ("inv_inertia", 0.5)):
         array = getattr(rig.model, f"body_{name}")
         array.assign(array.numpy() * np.float32(factor))
@@ -213,7 +207,7 @@ def mass_changed(subject: Subject) -> None:
 @check(RUNTIME, "newton.ModelFlags.BODY_INERTIAL_PROPERTIES")
 def com_changed(subject: Subject) -> None:
     """The COM may move within its body between steps; a force then acts at the new one."""
-    rig = Rig(subject, builder_of_body_without_gravity())
+    rig = Rig(subject, builder_of_body(0.0))
     put(rig.model.body_com, COM)
     rig.solver.notify_model_changed(newton.ModelFlags.BODY_INERTIAL_PROPERTIES)
     rig.place()
@@ -221,13 +215,6 @@ def com_changed(subject: Subject) -> None:
     before = rig.com()
     rig.advance(0.3)
     close(rig.com(), before, 1e-3, "place of the COM, under a torque alone")
-
-
-def builder_of_body_without_gravity() -> newton.ModelBuilder:
-    """Return a builder with one weightless body at the origin."""
-    builder = builder_of(0.0)
-    add_body(builder)
-    return builder
 
 
 @check(RUNTIME, "newton.ModelFlags.JOINT_DOF_FORCE_PROPERTIES")

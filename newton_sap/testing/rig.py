@@ -115,6 +115,13 @@ def add_body(builder: newton.ModelBuilder, **keywords: Any) -> int:
     return builder.add_body(**_inertia(), **keywords)
 
 
+def builder_of_body(gravity: float = -G) -> newton.ModelBuilder:
+    """Return a builder with one free body at the origin."""
+    builder = builder_of(gravity)
+    add_body(builder)
+    return builder
+
+
 def add_slider(builder: newton.ModelBuilder, axis: newton.Axis = newton.Axis.X, **keywords: Any) -> int:
     """Add a body on a rail fixed to the world."""
     body = builder.add_link(**_inertia())
