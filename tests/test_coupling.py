@@ -422,6 +422,24 @@ def test_coupled_step_is_recorded():
     np.testing.assert_array_equal(recorded.state.body_q.numpy(), eager.state.body_q.numpy())
 
 
+def test_inertial_properties_are_refreshed_inside_a_graph():
+    """As the hook promises: the notice can be recorded, and each replay reads the masses of its time."""
+    builder = weightless()
+    builder.add_body(mass=2.0, inertia=wp.diag(wp.vec3(0.1)), lock_inertia=True)
+    model = builder.finalize()
+    solver, start, out = SolverSAP(model), model.state(), model.state()
+    assert solver.coupling_supports_inertial_property_refresh()
+    put(start.body_f, [3.0, 0.0, 0.0, 0.0, 0.0, 0.2])
+    with wp.ScopedCapture(device=model.device) as capture:
+        solver.notify_model_changed(Flags.BODY_INERTIAL_PROPERTIES)
+        solver.step(start, out, None, None, 0.01)
+    for mass, inertia in ((2.0, 0.1), (8.0, 0.5)):
+        put(model.body_mass, mass)
+        put(model.body_inertia, inertia * np.eye(3))
+        wp.capture_launch(capture.graph)
+        np.testing.assert_allclose(out.body_qd.numpy()[0, [0, 5]], [0.03 / mass, 0.002 / inertia], rtol=1e-5)
+
+
 def test_proxy_that_joints_of_ours_move_is_refused():
     """A proxy whose joint stays in the destination's view has no joint coordinates to follow."""
     model = rail(box)
