@@ -1,9 +1,10 @@
 """What a step leaves out because free motion does not reach it: limits that sleep, and open contacts."""
 
 import newton
+import numpy as np
 import pytest
 import warp as wp
-from rig import Rig, link, weightless
+from rig import Rig, link, put, weightless
 
 STIFF = {"limit_ke": 1e9, "limit_kd": 1e6}
 PLAIN = {"armature": 0.0, "damping": 0.0, "friction": 0.0}
@@ -177,3 +178,29 @@ def test_a_kinematic_bat_of_the_global_world_counts():
     scene.add_world(one)
     rig = Rig(scene, STEPS[0])
     assert 0.27 < rig.run(1).body_q[1, 0] + 0.05 < 0.28
+
+
+@pytest.mark.parametrize("law", ["sap", "similar"])
+def test_a_belt_acts_from_as_far_as_a_slab_that_moves_alike(law):
+    """A body at rest, nearer to it than mu s dt, is lifted by the slip (F 8.4), whatever makes the surface move."""
+
+    def lifted(by_belt):
+        corners = np.array([[-4, -4, 0], [4, -4, 0], [4, 4, 0], [-4, 4, 0]], np.float32)
+        triangles = np.array([0, 1, 2, 0, 2, 3], np.int32)
+        surface = newton.Mesh(corners, triangles, compute_inertia=False, enable_surface_velocity=True)
+        builder, cfg = weightless(), newton.ModelBuilder.ShapeConfig(density=0.0, mu=0.8, gap=0.05)
+        slab = builder.add_body(is_kinematic=True, mass=1.0, inertia=wp.diag(wp.vec3(1.0)))
+        builder.add_shape_mesh(slab, mesh=surface, cfg=cfg)
+        above = builder.add_body(
+            mass=1.0, inertia=wp.diag(wp.vec3(0.01)), xform=wp.transform((0.0, 0.0, 0.06), wp.quat_identity())
+        )
+        builder.add_shape_sphere(above, radius=0.05, cfg=cfg)
+        rig = Rig(builder, 0.01, contact_model=law)
+        if by_belt:
+            surface.mesh.velocities.fill_(wp.vec3(2.0, 0.0, 0.0))
+        else:
+            put(rig.state.joint_qd, [2.0])
+        return rig.run(1).v[6:]
+
+    np.testing.assert_allclose(lifted(True), lifted(False), rtol=1e-5, atol=1e-6)
+    assert lifted(True)[2] > 0.1

@@ -305,20 +305,31 @@ def material_of(shapes: Shapes, rows: ContactRows, options: ContactOptions, i: i
 
 
 @wp.func
-def closing_reach(tree: Tree, m: Motion, a: Side, b: Side, point: wp.vec3d, mu: wp.float64, group: int, dt: wp.float64):
+def belt_velocity(rows: ContactRows, i: int, n: wp.vec3d):
+    """Velocity [m/s] along the surface that a conveyor adds."""
+    belt = wp.vec3d()
+    if rows.surface_velocity.shape[0] > 0:
+        belt = to_vec3d(rows.surface_velocity[i])
+        belt = belt - n * wp.dot(n, belt)
+    return belt
+
+
+@wp.func
+def closing_reach(tree: Tree, m: Motion, gap: Gap, belt: wp.vec3d, mu: wp.float64, dt: wp.float64):
     """How far apart two surfaces may be and still meet within the step, with a factor two to spare."""
-    if tree.group_tied[group] == 1:
+    if tree.group_tied[gap.group] == 1:
         return ANY_DISTANCE
-    at_v0 = velocity_at(b.prescribed, point) - velocity_at(a.prescribed, point)
+    middle = wp.float64(0.5) * (gap.a.surface + gap.b.surface)
+    at_v0 = velocity_at(gap.b.prescribed, middle) - velocity_at(gap.a.prescribed, middle) + belt
     at_v_star = at_v0
-    if a.link >= 0:
-        at_v0 -= point_velocity(tree, m, m.v0, a.link, point)
-        at_v_star -= point_velocity(tree, m, m.v_star, a.link, point)
-    if b.link >= 0:
-        at_v0 += point_velocity(tree, m, m.v0, b.link, point)
-        at_v_star += point_velocity(tree, m, m.v_star, b.link, point)
+    if gap.a.link >= 0:
+        at_v0 -= point_velocity(tree, m, m.v0, gap.a.link, middle)
+        at_v_star -= point_velocity(tree, m, m.v_star, gap.a.link, middle)
+    if gap.b.link >= 0:
+        at_v0 += point_velocity(tree, m, m.v0, gap.b.link, middle)
+        at_v_star += point_velocity(tree, m, m.v_star, gap.b.link, middle)
     # Drives may set the two in motion, and a third body may hand its speed to one of them.
-    fastest = m.group_speed[group]
+    fastest = m.group_speed[gap.group]
     if tree.global_group >= 0:
         fastest = wp.max(fastest, m.group_speed[tree.global_group])
     speed = wp.max(wp.length(at_v0), wp.length(at_v_star)) + fastest
@@ -392,8 +403,7 @@ def collect_one(
     if pair.stiffness <= wp.float64(0.0):
         return
     if gap.phi0 > wp.float64(0.0) and options.ahead == 0:
-        middle = wp.float64(0.5) * (gap.a.surface + gap.b.surface)
-        if gap.phi0 > closing_reach(tree, m, gap.a, gap.b, middle, pair.mu, gap.group, dt):
+        if gap.phi0 > closing_reach(tree, m, gap, belt_velocity(rows, i, gap.normal), pair.mu, dt):
             return
     phi0 = wp.float32(gap.phi0)
     slots = int(1)
@@ -507,16 +517,6 @@ def store(pool: ContactPool, slot: int, gap: Gap, pair: Material, options: Conta
         pool.bias[slot] = angular(gap.b.prescribed) - angular(gap.a.prescribed)
     else:
         pool.bias[slot] = prescribed_slip(gap, point_a, point_b)
-
-
-@wp.func
-def belt_velocity(rows: ContactRows, i: int, n: wp.vec3d):
-    """Velocity [m/s] along the surface that a conveyor adds."""
-    belt = wp.vec3d()
-    if rows.surface_velocity.shape[0] > 0:
-        belt = to_vec3d(rows.surface_velocity[i])
-        belt = belt - n * wp.dot(n, belt)
-    return belt
 
 
 @wp.func
