@@ -3,7 +3,7 @@
 import warp as wp
 
 from .boundary.bundles import StepInput
-from .boundary.contacts import ContactOptions
+from .boundary.contact_materials import ContactOptions
 from .constraints.axis_laws import JointInput
 from .constraints.clamped_linear import FOUR_PI_SQUARED, RIGID, near_rigid, regularization
 from .constraints.coupling_table import mark_coupling

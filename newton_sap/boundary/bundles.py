@@ -15,8 +15,8 @@ from ..minimizer.friction_bound import RENEWALS
 from ..minimizer.settings import ROUGH, Settings
 from ..multibody.efforts import Efforts
 from ..workspace import Bodies, Joints, Shapes, StateArrays
+from .contact_materials import ContactOptions
 from .contact_rows import ContactRows
-from .contacts import ContactOptions
 
 
 @cache
