@@ -15,7 +15,7 @@ from .at_rest import apply_damping_ratios, check_mass_matrix
 from .boundary import bundles, output
 from .boundary.capacity import contact_capacity, contact_storage, large_group_storage, newton_capacity
 from .boundary.contact_rows import ContactRows
-from .boundary.contacts import collect_contacts, fill_contacts, list_by_part, number_slots
+from .boundary.contacts import collect_contacts, fill_contacts, list_by_part, measure_radii, number_slots
 from .boundary.convention import SapControl, SapState
 from .boundary.couplings import assembling_kernels, attach_model, build_couplings, motions_of_trees, tied_groups
 from .boundary.detection import OwnedDetection
@@ -47,16 +47,7 @@ from .multibody.free_motion import free_motion
 from .multibody.integration import UPDATES, integrate
 from .multibody.kinematics import kinematics
 from .problem import assemble_problem
-from .workspace import (
-    ROWS_PER_DOF,
-    LargeGroups,
-    Motion,
-    Pools,
-    Problem,
-    RowPool,
-    Stats,
-    allocate,
-)
+from .workspace import ROWS_PER_DOF, LargeGroups, Motion, Pools, Problem, RowPool, Stats, allocate
 
 _Base = newton.solvers.SolverBase
 _ACTUATED = int(newton.ModelFlags.ACTUATOR_PROPERTIES | newton.ModelFlags.JOINT_DOF_PROPERTIES)
@@ -77,7 +68,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     A model that is finalized with ``requires_grad=True`` gets steps with gradients on Warp's tape; see ``docs/gradients.md``.
 
     Model arrays are read live: values may change between steps, also between replays of a captured graph. Not so what the
-    solver is built on: joint types, which tree joints are enabled, and where equality constraints are anchored.
+    solver is built on: joint types, which tree joints are enabled, and where equality constraints are anchored; how far shapes
+    reach from their bodies' COM is measured at construction and by :meth:`notify_model_changed`.
 
     Args:
         model: The model to simulate.
@@ -152,6 +144,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._recorder = self._make_recorder()
         self._read_model()
         self._load_kernels()
+        measure_radii(self.launches, self.tree, self.bodies, self.model)
         check_mass_matrix(self)
         apply_damping_ratios(self)
 
@@ -358,7 +351,9 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     def notify_model_changed(self, flags: newton.ModelFlags | int) -> None:
         """Take note of changed model arrays.
 
-        Values are read live and need no notice; only arrays that were *replaced* by other arrays do. Outside a capture, what
+        Values are read live and need no notice, with two exceptions: arrays that were *replaced* by other arrays, and which
+        shapes collide, where they are on their bodies, how large they are, and where the COM is. How far ahead open contacts
+        are kept depends on how far shapes are from it; inside a capture, too, this is measured anew. Outside one, what
         the solver was built on is looked at again where ``flags`` name it: which joints are enabled, which bodies kinematic,
         which of MuJoCo's actuators are motors, servos or drives, and their ranges.
 
@@ -371,6 +366,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         """
         require_model_arrays(self.model)
         self._read_model()
+        measure_radii(self.launches, self.tree, self.bodies, self.model, flags)
         if not self.device.is_capturing:
             require_same_structure(self.model, self.topology, flags)
             if flags & _ACTUATED and actuator_table(self.model) is not None:
@@ -536,10 +532,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             self.actuators = build_actuators(self.model)
         self._group_world = wp.array(size.group_world, dtype=wp.int32, device=device)
         self._no_mask = wp.zeros(0, dtype=wp.bool, device=device)
-        self._contacts_seen = None
-        self._known_proxies = {}
-        self._last_report = None
-        self._outgrown = []
+        self._contacts_seen = self._last_report = None
+        self._known_proxies, self._outgrown = {}, []
         self._allocate_contacts(max(newton_capacity(self.model, self.contacts), self.options.max_contacts or 0))
 
     def _reserve_contacts(self, rows: int) -> None:

@@ -53,7 +53,7 @@ class Tree:
     link_body: wp.array[wp.int32]  # (L,) Newton body
     link_parent: wp.array[wp.int32]  # (L,) link, -1 for the world
     link_tree: wp.array[wp.int32]  # (L,)
-    link_radius: wp.array[wp.float32]  # (L,) of its colliding shapes about the COM, as built [m]
+    link_radius: wp.array[wp.float32]  # (L,) of its colliding shapes about the COM, as of the latest notice [m]
     link_dof_start: wp.array[wp.int32]  # (L + 1,)
     path_start: wp.array[wp.int32]  # (L + 1,)
     path_dof: wp.array[wp.int32]  # dofs from the root to each link, that link's own included

@@ -180,6 +180,78 @@ def test_a_kinematic_bat_of_the_global_world_counts():
     assert 0.27 < rig.run(1).body_q[1, 0] + 0.05 < 0.28
 
 
+def tip(builder, arm, x):
+    """A ball on an arm, ``x`` [m] from its joint."""
+    at = wp.transform((x, 0.0, 0.0), wp.quat_identity())
+    cfg = newton.ModelBuilder.ShapeConfig(density=0.0, ke=1e6, kd=1e3, gap=0.1)
+    builder.add_shape_sphere(arm, xform=at, radius=0.02, cfg=cfg)
+
+
+def tip_variant(x):
+    """An arm with the ball there."""
+    builder = newton.ModelBuilder()
+    tip(builder, builder.add_body(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), lock_inertia=True, label=f"{x}"), x)
+    return builder
+
+
+def arm_before_a_wall(x=0.5, variants=False):
+    """An arm at rest, driven to 10 rad/s about z, with a ball; at the arm's end there would be 3 cm to a wall."""
+    builder = weightless()
+    arm = link(builder)
+    gains = {"target_kd": 1e3, "target_qd": 10.0, "actuator_mode": newton.JointTargetMode.VELOCITY}
+    builder.add_articulation([builder.add_joint_revolute(-1, arm, axis=newton.Axis.Z, **gains, **PLAIN)])
+    if variants:
+        builder.add_body_variants(arm, [tip_variant(x), tip_variant(0.5)])
+    else:
+        tip(builder, arm, x)
+    at = wp.transform((0.5, 0.1, 0.0), wp.quat_identity())
+    cfg = newton.ModelBuilder.ShapeConfig(density=0.0, ke=1e6, kd=1e3, gap=0.1)
+    builder.add_shape_box(-1, xform=at, hx=0.1, hy=0.05, hz=0.1, cfg=cfg)
+    return builder.finalize()
+
+
+def switched_on():
+    """The ball does not collide when the solver is built."""
+    model = arm_before_a_wall()
+    flags = model.shape_flags.numpy().copy()
+    model.shape_flags.assign([0, flags[1]])
+    rig = Rig(model, 0.02)
+    model.shape_flags.assign(flags)
+    rig.pipeline = newton.CollisionPipeline(model)
+    rig.contacts = rig.pipeline.contacts()
+    return rig, newton.ModelFlags.SHAPE_PROPERTIES
+
+
+def moved_out():
+    """The ball is at the joint then."""
+    rig = Rig(arm_before_a_wall(0.0), 0.02)
+    put(rig.model.shape_transform, [0.5])
+    return rig, newton.ModelFlags.SHAPE_PROPERTIES
+
+
+def other_variant():
+    """The body is another variant then."""
+    rig = Rig(arm_before_a_wall(0.0, variants=True), 0.02)
+    return rig, rig.model.select_body_variants(wp.array([1], dtype=wp.int32))
+
+
+@pytest.mark.parametrize("captured", [False, True], ids=["eager", "captured"])
+@pytest.mark.parametrize("change", [switched_on, moved_out, other_variant])
+def test_shapes_that_changed_are_seen_from_the_notice_on(change, captured):
+    """What an arm carries at its end stops before a wall just as if it had been there from the start."""
+    built = Rig(arm_before_a_wall(), 0.02).run(1)
+    rig, flags = change()
+    if captured:
+        with wp.ScopedCapture() as capture:
+            rig.solver.notify_model_changed(flags)
+        wp.capture_launch(capture.graph)
+    else:
+        rig.solver.notify_model_changed(flags)
+    rig.run(1)
+    np.testing.assert_allclose(rig.q, built.q, rtol=1e-3)
+    assert 0.03 < 0.5 * np.sin(rig.q[0]) < 0.031
+
+
 @pytest.mark.parametrize("law", ["sap", "similar"])
 def test_a_belt_acts_from_as_far_as_a_slab_that_moves_alike(law):
     """A body at rest, nearer to it than mu s dt, is lifted by the slip (F 8.4), whatever makes the surface move."""

@@ -1,5 +1,6 @@
 """From Newton's ``Contacts`` to the contact pool: geometry and which contacts may act in this step."""
 
+import newton
 import warp as wp
 
 from ..linalg.lanes import sync
@@ -18,6 +19,11 @@ ANY_DISTANCE = wp.constant(wp.float64(1.0e30))
 
 FULL = wp.constant(1 << 30)
 """Counts that grow by more than one stop here; they never grow by more at once."""
+
+COLLIDES = wp.constant(int(newton.ShapeFlags.COLLIDE_SHAPES))
+_SHAPES = newton.ModelFlags.SHAPE_PROPERTIES | newton.ModelFlags.SHAPE_TYPE_AND_SOURCE
+MOVES_SHAPES = int(_SHAPES | newton.ModelFlags.BODY_INERTIAL_PROPERTIES)
+"""Notices after which other shapes may collide, be elsewhere or of another size, or the COM elsewhere."""
 
 
 @wp.struct
@@ -103,6 +109,40 @@ def make_side(
     # The margin is along the normal, and a round body that turns is touched at another point of its surface.
     side.surface = side.support + as_constant(wp.quat_rotate(rotation, to_vec3d(offset)))
     return side
+
+
+@wp.struct
+class Extents:
+    """Where Newton's shapes are on their bodies."""
+
+    body: wp.array[wp.int32]  # -1 for the world
+    flags: wp.array[wp.int32]  # newton.ShapeFlags
+    transform: wp.array[wp.transform]  # in the body frame
+    collision_radius: wp.array[wp.float32]  # about the transform's origin [m]
+
+
+@wp.kernel
+def widen_radii(tree: Tree, bodies: Bodies, extents: Extents):
+    """Let a link's radius take in each of its colliding shapes."""
+    shape = wp.tid()
+    body = extents.body[shape]
+    if body < 0 or (extents.flags[shape] & COLLIDES) == 0:
+        return
+    link = tree.body_link[body]
+    if link >= 0:
+        away = to_vec3d(wp.transform_get_translation(extents.transform[shape])) - to_vec3d(bodies.com[body])
+        wp.atomic_max(tree.link_radius, link, wp.float32(wp.length(away)) + extents.collision_radius[shape])
+
+
+def measure_radii(launches, tree: Tree, bodies: Bodies, model, flags: int = MOVES_SHAPES) -> None:
+    """Measure all radii by the model's present arrays, if ``flags`` concern them; on the device, so that graphs may hold it."""
+    if not flags & MOVES_SHAPES:
+        return
+    extents = Extents()
+    extents.body, extents.flags = model.shape_body, model.shape_flags
+    extents.transform, extents.collision_radius = model.shape_transform, model.shape_collision_radius
+    tree.link_radius.zero_()
+    launches.single(widen_radii, model.shape_count, [tree, bodies, extents])
 
 
 @wp.func

@@ -344,7 +344,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         "link_body": np.array([body for _, body, _ in links]),
         "link_parent": np.array(link_parent),
         "link_tree": np.array([tree for tree, _, _ in links]),
-        "link_radius": _radii(model)[[body for _, body, _ in links]],
+        "link_radius": np.zeros(len(links)),  # contacts.measure_radii has them
         "link_dof_start": link_dof_start,
         "path_start": np.cumsum([0] + [len(p) for p in paths]),
         "path_dof": np.array([d for path in paths for d in path]),
@@ -423,17 +423,6 @@ def _body_parts(model, body_link, link_part) -> np.ndarray:
     local = (body_link >= 0) & (model.body_world.numpy() >= 0)
     part[local] = np.array(link_part, dtype=int)[body_link[local]]
     return part
-
-
-def _radii(model) -> np.ndarray:
-    """Return (bodies,) how far the colliding shapes of each body reach from its COM [m]."""
-    radii = np.zeros(model.body_count)
-    collides = (model.shape_flags.numpy() & int(newton.ShapeFlags.COLLIDE_SHAPES)) != 0
-    shapes = np.flatnonzero(collides & (model.shape_body.numpy() >= 0))
-    owner = model.shape_body.numpy()[shapes]
-    away = model.shape_transform.numpy()[shapes, :3] - model.body_com.numpy()[owner]
-    np.maximum.at(radii, owner, np.linalg.norm(away, axis=1) + model.shape_collision_radius.numpy()[shapes])
-    return radii
 
 
 def _direct(model, group_dofs, group_trees) -> np.ndarray:
