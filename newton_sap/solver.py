@@ -267,14 +267,14 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         if frame.rows is None:
             return
         arrivals = self.arrivals
-        arrivals.head.zero_()
-        arrivals.group_count.zero_()
+        for by_group in (arrivals.head, arrivals.left_out, arrivals.push, arrivals.group_count):
+            by_group.zero_()
         rows = [self.tree, self.shapes, arrivals, frame.rows]
         self.launches.at_once(list_by_part, min(len(arrivals.part_head), 1), rows)
         tables = [self.bodies, self.shapes, self.motion, arrivals]
         given = [stats, frame.rows, self.contact_options, frame.before, frame.dt]
         self.launches.part_items(collect_contacts, len(arrivals.next), [*tables, *given])
-        self.launches.parts(number_slots, [arrivals])
+        self.launches.parts(number_slots, [self.shapes, arrivals, frame.rows, self.contact_options])
         self.launches.groups(fill_contacts, [*tables, self.pool, *given])
 
     def _assemble(self, frame: Frame) -> None:

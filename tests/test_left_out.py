@@ -180,6 +180,30 @@ def test_a_kinematic_bat_of_the_global_world_counts():
     assert 0.27 < rig.run(1).body_q[1, 0] + 0.05 < 0.28
 
 
+@pytest.mark.parametrize("law", ["sap", "lagged", "similar"])
+def test_what_is_pushed_out_of_the_ground_stays_below_the_ceiling(law):
+    """A ball at rest, 10 cm deep in the ground and 2 cm below a ceiling, as if something fast were about elsewhere."""
+
+    def height(something_fast):
+        builder = newton.ModelBuilder(gravity=(0.0, 0.0, -9.81))
+        cfg = newton.ModelBuilder.ShapeConfig(density=0.0, ke=1e6, kd=0.0, mu=0.0, gap=0.1)
+        deep = link(builder, 1.0, 0.01)
+        builder.add_articulation([builder.add_joint_free(deep)])
+        builder.add_shape_sphere(deep, radius=0.2, cfg=cfg)
+        builder.add_ground_plane(cfg=cfg)
+        at = wp.transform((0.0, 0.0, 0.37), wp.quat_identity())
+        builder.add_shape_box(-1, hx=1.0, hy=1.0, hz=0.05, xform=at, cfg=cfg)
+        builder.joint_q[2] = 0.1
+        if something_fast:
+            body = ball(builder, 50.0)
+            builder.joint_q[9] = 5.0
+            builder.joint_qd[6 * body] = 100.0
+        return Rig(builder, 0.005, contact_model=law, hunt_crossley_dissipation=0.0).run(1).q[2]
+
+    assert height(False) == height(True)
+    assert 0.12 < height(False) < 0.17
+
+
 def tip(builder, arm, x):
     """A ball on an arm, ``x`` [m] from its joint."""
     at = wp.transform((x, 0.0, 0.0), wp.quat_identity())

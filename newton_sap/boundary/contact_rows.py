@@ -59,6 +59,12 @@ def has_spin(shapes: Shapes, rows: ContactRows, row: int, spin_friction: int):
 
 
 @wp.func
+def slots_of(shapes: Shapes, rows: ContactRows, row: int, spin_friction: int):
+    """How many slots a row asks for."""
+    return 1 + int(has_spin(shapes, rows, row, spin_friction))
+
+
+@wp.func
 def body_part(tree: Tree, body: int):
     """The part of a body, -1 for one that no part has for itself."""
     if body < 0:
@@ -82,6 +88,28 @@ def enter(arrivals: Arrivals, row: int, group: int, phi0: wp.float32, slots: int
     arrivals.phi0[row] = phi0
     arrivals.next[row] = wp.atomic_exch(arrivals.head, group, row + 1)
     wp.atomic_add(arrivals.group_count, group, slots)
+
+
+@wp.func
+def leave_out(arrivals: Arrivals, row: int, group: int, phi0: wp.float32, lacking: wp.float32):
+    """Put a row to those that only overlaps may close, if they push by ``lacking`` [m/s] at least."""
+    arrivals.phi0[row] = phi0
+    arrivals.lacking[row] = lacking
+    arrivals.next[row] = wp.atomic_exch(arrivals.left_out, group, row + 1)
+
+
+@wp.func
+def take_back(arrivals: Arrivals, rows: ContactRows, shapes: Shapes, spin_friction: int, group: int):
+    """Enter the rows that were left out and may close, once all overlaps of the group are known."""
+    push = arrivals.push[group]
+    if push <= 0.0:
+        return
+    row = arrivals.left_out[group] - 1
+    while row >= 0:
+        row_after = arrivals.next[row] - 1  # before the row goes to its group's list
+        if arrivals.lacking[row] <= push:
+            enter(arrivals, row, group, arrivals.phi0[row], slots_of(shapes, rows, row, spin_friction))
+        row = row_after
 
 
 @wp.func
@@ -215,9 +243,9 @@ def list_rows(
     met = int(0)
     row = arrivals.head[group] - 1
     while row >= 0:
-        spins = int(has_spin(shapes, rows, row, spin_friction))
-        for spin in range(1 + spins):
-            take(arrivals, rows, pool.row, start, count, met, 2 * row + spins - spin)
+        slots = slots_of(shapes, rows, row, spin_friction)
+        for spin in range(slots):
+            take(arrivals, rows, pool.row, start, count, met, 2 * row + slots - 1 - spin)
             met += 1
         row = arrivals.next[row] - 1
     sort_entries(arrivals, rows, pool.row, start, count)

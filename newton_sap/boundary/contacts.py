@@ -10,12 +10,20 @@ from ..multibody.spatial import angular, motion, to_quatd, to_vec3d, velocity_at
 from ..packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
 from .contact_materials import ContactOptions, Material, material_of
-from .contact_rows import ContactRows, count_missing, enter, has_spin, hidden, list_rows, part_of, share_of
+from .contact_rows import (
+    ContactRows,
+    count_missing,
+    enter,
+    hidden,
+    leave_out,
+    list_rows,
+    part_of,
+    share_of,
+    slots_of,
+    take_back,
+)
 
 wp.set_module_options({"enable_backward": False})
-
-ANY_DISTANCE = wp.constant(wp.float64(1.0e30))
-"""A reach [m] that leaves no contact out: what a coupling may do to a body's speed is not known before the solve."""
 
 FULL = wp.constant(1 << 30)
 """Counts that grow by more than one stop here; they never grow by more at once."""
@@ -156,10 +164,13 @@ def belt_velocity(rows: ContactRows, i: int, n: wp.vec3d):
 
 
 @wp.func
-def closing_reach(tree: Tree, m: Motion, gap: Gap, belt: wp.vec3d, mu: wp.float64, dt: wp.float64):
-    """How far apart two surfaces may be and still meet within the step, with a factor two to spare."""
+def lacking_speed(tree: Tree, m: Motion, gap: Gap, belt: wp.vec3d, mu: wp.float64, dt: wp.float64):
+    """How much faster [m/s] two surfaces would have to be to meet within the step, with a factor two to spare.
+
+    Not above zero where they may. What overlaps push apart is not known yet.
+    """
     if tree.group_tied[gap.group] == 1:
-        return ANY_DISTANCE
+        return wp.float64(0.0)  # what a coupling may do to a body's speed is not known before the solve
     middle = wp.float64(0.5) * (gap.a.surface + gap.b.surface)
     at_v0 = velocity_at(gap.b.prescribed, middle) - velocity_at(gap.a.prescribed, middle) + belt
     at_v_star = at_v0
@@ -174,7 +185,18 @@ def closing_reach(tree: Tree, m: Motion, gap: Gap, belt: wp.vec3d, mu: wp.float6
     if tree.global_group >= 0:
         fastest = wp.max(fastest, m.group_speed[tree.global_group])
     speed = wp.max(wp.length(at_v0), wp.length(at_v_star)) + fastest
-    return wp.float64(2.0) * dt * (wp.float64(1.0) + mu) * speed
+    return gap.phi0 / (wp.float64(2.0) * dt * (wp.float64(1.0) + mu)) - speed
+
+
+@wp.func
+def overlap_speed(gap: Gap, pair: Material, options: ContactOptions, dt: wp.float64):
+    """How fast [m/s] a contact may push apart what overlaps: at this speed its law's normal force is zero."""
+    if options.hunt_crossley == 0:
+        return -gap.phi0 / (dt + pair.relaxation_time)
+    speed = -gap.phi0 / dt
+    if pair.dissipation * speed > wp.float64(1.0):
+        speed = wp.float64(1.0) / pair.dissipation
+    return speed
 
 
 @wp.func
@@ -243,14 +265,16 @@ def collect_one(
     pair = material_of(shapes, rows, options, i, dt)
     if pair.stiffness <= wp.float64(0.0):
         return
-    if gap.phi0 > wp.float64(0.0) and options.ahead == 0:
-        if gap.phi0 > closing_reach(tree, m, gap, belt_velocity(rows, i, gap.normal), pair.mu, dt):
-            return
     phi0 = wp.float32(gap.phi0)
-    slots = int(1)
-    if has_spin(shapes, rows, i, options.spin_friction):
-        slots = 2
-    enter(arrivals, i, gap.group, phi0, slots)
+    if options.ahead == 0:
+        if gap.phi0 > wp.float64(0.0):
+            lacking = lacking_speed(tree, m, gap, belt_velocity(rows, i, gap.normal), pair.mu, dt)
+            if lacking > wp.float64(0.0):
+                leave_out(arrivals, i, gap.group, phi0, wp.float32(lacking))
+                return
+        else:
+            wp.atomic_max(arrivals.push, gap.group, wp.float32(overlap_speed(gap, pair, options, dt)))
+    enter(arrivals, i, gap.group, phi0, slots_of(shapes, rows, i, options.spin_friction))
 
 
 @wp.kernel
@@ -296,8 +320,8 @@ def collect_contacts(
 
 
 @wp.kernel
-def number_slots(tree: Tree, arrivals: Arrivals):
-    """Add up what the groups of a part ask for; one block."""
+def number_slots(tree: Tree, shapes: Shapes, arrivals: Arrivals, rows: ContactRows, options: ContactOptions):
+    """Add up what the groups of a part ask for, with what overlaps may close; one block."""
     block, lane = wp.tid()
     lanes = wp.block_dim()
     each = (tree.part_groups + lanes - 1) / lanes
@@ -306,6 +330,7 @@ def number_slots(tree: Tree, arrivals: Arrivals):
     end = wp.min(first + each, end)
     asked = int(0)
     for g in range(first, end):
+        take_back(arrivals, rows, shapes, options.spin_friction, g)
         asked += arrivals.group_count[g]
     arrivals.lane_count[tree.part * lanes + lane] = asked
     sync()
