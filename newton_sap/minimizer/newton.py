@@ -26,6 +26,7 @@ from .impacts import bounce
 from .line_search import line_search
 from .objective import Range, Value, objective
 from .progress import (
+    COST,
     GOES_ON,
     ITERATION_LIMIT,
     NON_FINITE,
@@ -38,6 +39,7 @@ from .progress import (
     take_bounds,
     take_step,
 )
+from .rounding import only_rounding
 from .settings import Settings
 from .sleeping_rows import wake_rows
 
@@ -194,6 +196,9 @@ def minimize_kernel(evaluate_contact, real, iterative: bool = False):
                 direction(tree, m, H, large, pools, problem, at, g, now.iterations)
                 step = search(pools, problem, at, settings, value.cost, now.iterations)
                 now = take_step(pools.contacts, problem, at, now, step)
+        if now.reason == STALLED or now.reason == ITERATION_LIMIT:
+            if only_rounding(tree, pools, problem, at, g, value, settings):
+                now.reason = COST
         dofs = tree.group_dof_start[g + 1] - tree.group_dof_start[g]
         record(m, pools.contacts, problem, stats, at, g, value, now, dofs)
 

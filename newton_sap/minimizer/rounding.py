@@ -1,0 +1,65 @@
+"""Whether what is left of a residual is rounding: forces that hold each other cancel to no better than their own last digits."""
+
+import warp as wp
+
+from ..linalg.lanes import sync, total
+from ..workspace import Pools, Problem, Tree
+from .objective import Range, Value, scaled_squares
+from .progress import LEAST_ACCURACY
+from .settings import Settings
+
+wp.set_module_options({"enable_backward": False})
+
+ROUNDING = wp.constant(wp.float64(16.0 * 2.0**-52))
+"""How much impulses that cancel leave, as a share of their sizes: some machine epsilons."""
+
+
+@wp.func
+def add_sizes(pools: Pools, problem: Problem, at: Range):
+    """Add up how much each constraint gives an unknown, whatever its sign, in ``dp``, which no step needs any more."""
+    for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
+        size = wp.float64(0.0)
+        for r in range(problem.row_start[u], problem.row_end[u]):
+            size += wp.abs(pools.rows.gamma[r])
+        problem.dp[u] = size
+    sync()
+    for slot in range(at.contact_start, at.contact_start + at.contacts):
+        first = slot * pools.contacts.stride
+        gamma = wp.abs(pools.contacts.gamma[slot])
+        for s in range(first + at.lane, first + pools.contacts.support[slot], at.lanes):
+            u = at.base + pools.contacts.unknown[s]
+            problem.dp[u] = problem.dp[u] + wp.dot(wp.abs(pools.contacts.J[s]), gamma)
+        sync()
+    for r in range(at.coupler_start, at.coupler_start + at.couplers):
+        first = r * pools.couplers.stride
+        gamma_r = wp.abs(pools.couplers.gamma[r])
+        for s in range(first + at.lane, first + pools.couplers.support[r], at.lanes):
+            u = at.base + pools.couplers.unknown[s]
+            problem.dp[u] = problem.dp[u] + wp.abs(pools.couplers.J[s]) * gamma_r
+        sync()
+
+
+@wp.func
+def only_rounding(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int, value: Value, settings: Settings):
+    """Whether a group, and each of its trees, would be done but for the rounding of its impulses."""
+    add_sizes(pools, problem, at)
+    accuracy = wp.max(LEAST_ACCURACY, settings.optimality_rel)
+    unsettled = wp.float64(0.0)
+    all_sizes = wp.float64(0.0)
+    for t in range(tree.group_tree_start[g] + at.lane, tree.group_tree_start[g + 1], at.lanes):
+        start = problem.tree_start[t]
+        if start >= 0:
+            squares = wp.vec3d()
+            sizes = wp.float64(0.0)
+            for u in range(at.base + start, at.base + problem.block_end[at.base + start]):
+                squares += scaled_squares(problem, u)
+                size = problem.scale[u] * problem.dp[u]
+                sizes += size * size
+            all_sizes += sizes
+            goal = settings.optimality_abs + accuracy * wp.sqrt(wp.max(squares[1], squares[2]))
+            if not wp.sqrt(squares[0]) <= goal + ROUNDING * wp.sqrt(sizes):
+                unsettled += wp.float64(1.0)
+    goal = settings.optimality_abs + settings.optimality_rel * value.scale
+    if not value.residual <= goal + ROUNDING * wp.sqrt(total(all_sizes)):
+        unsettled += wp.float64(1.0)
+    return total(unsettled) == wp.float64(0.0)
