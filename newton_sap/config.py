@@ -67,7 +67,8 @@ class SAPOptions:
     the exponential map; keeps momentum, also of bodies that tumble, and unit quaternions. ``"sap_euler"``: as Drake,
     free bodies about their origin, quaternions to first order, then normalised. ``"midpoint"``: as ``"sap_euler"`` with
     the mean of the old and new velocity; inconsistent with the contact prediction, kept for SAP Warp's approximate
-    presets."""
+    presets. Under the last two, what acts on a free joint's linear axes (damping, dry friction, armature, velocity limit)
+    acts on the body's origin."""
 
     material_rule: str = "newton"
     """How two shapes' materials combine. ``"newton"``: mean of ``ke``, ``kd`` and ``mu``. ``"drake"``: stiffnesses
