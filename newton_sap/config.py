@@ -64,10 +64,10 @@ class SAPOptions:
 
     position_update: str = "symplectic"
     """How ``q`` follows the new velocity. ``"symplectic"``: ``q + dt v``, free bodies about their COM, orientations by
-    the exponential map; keeps momentum, also of bodies that tumble, and unit quaternions. ``"sap_euler"``: as Drake,
-    free bodies about their origin, quaternions to first order, then normalised. ``"midpoint"``: as ``"sap_euler"`` with
-    the mean of the old and new velocity; inconsistent with the contact prediction, kept for SAP Warp's approximate
-    presets. Under the last two, what acts on a free joint's linear axes (damping, dry friction, armature, velocity limit)
+    the exponential map, velocity products of the middle of the step; keeps momentum, also of bodies that tumble, and
+    unit quaternions. ``"sap_euler"``: as Drake, free bodies about their origin, quaternions to first order, then
+    normalised. ``"midpoint"``: as ``"sap_euler"`` with the mean of the old and new velocity; inconsistent with the contact
+    prediction, kept for SAP Warp's approximate presets. Under the last two, what acts on a free joint's linear axes (damping, dry friction, armature, velocity limit)
     acts on the body's origin."""
 
     material_rule: str = "newton"

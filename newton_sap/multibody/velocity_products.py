@@ -1,9 +1,9 @@
 """Velocity products of a tree whose rates change within the step (F 1.1).
 
-A product of two velocities at the start of the step feeds a chain without damping. Here one of the two is the velocity in the
-middle of the step, so far as it is known: ``A v_star = r - dt S^T F(v0, d)``, where ``r`` has the products of ``v0`` with
-itself, ``F`` is linear in both, and ``d`` is the change of velocity by these products and by other forces, less what joints hold
-(``holding``), and by the products of that change. Contacts have no part in ``d``; what they hold is known only after the solve.
+A product of two velocities at the start of the step feeds a chain without damping. Here they are those of the middle of the
+step, ``v0 + d / 2``, so far as the change ``d`` is known: ``A v_star = r - dt S^T F(v0, d)``, where ``r`` has the products of
+``v0`` with itself and ``F`` is linear in both. ``d`` is the change by these products and by other forces, less what joints hold
+(``holding``), and by the products of that change. Contacts have no part in it; what they hold is known only after the solve.
 """
 
 import warp as wp
