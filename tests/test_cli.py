@@ -484,18 +484,24 @@ def test_demo_draws_a_picture(tmp_path):
 
 
 def test_picture_keeps_the_last_frame(tmp_path):
-    """A picture is what the viewer shows when it closes, pixel by pixel."""
+    """A picture is what the viewer shows when it closes, pixel by pixel, and the only frame that it draws."""
     image = pytest.importorskip("matplotlib.image")
     from newton_sap.cli.example import keep_last_frame
 
     pixels = np.random.default_rng(3).integers(0, 256, (4, 6, 3), dtype=np.uint8)
-    closed = []
-    viewer = SimpleNamespace(get_frame=lambda: SimpleNamespace(numpy=lambda: pixels), close=lambda: closed.append(True))
+    done = []
+    viewer = SimpleNamespace(
+        end_frame=lambda: done.append("drawn"),
+        get_frame=lambda: SimpleNamespace(numpy=lambda: pixels),
+        close=lambda: done.append("closed"),
+    )
     keep_last_frame(viewer, tmp_path / "new" / "frame.png")
+    viewer.end_frame()
+    assert not done
     viewer.close()
     shown = np.round(255.0 * image.imread(tmp_path / "new" / "frame.png")).astype(np.uint8)
     np.testing.assert_array_equal(shown[..., :3], pixels)
-    assert closed == [True]
+    assert done == ["drawn", "closed"]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only X needs a display of its own")

@@ -42,10 +42,11 @@ class RunResult:
     setup_s: float = 0.0
     """Import, scene and solver construction, compilation included [s]."""
     first_frame_s: float = 0.0
-    """First frame, late compilation included [s]."""
+    """Steps of the first frame, late compilation included [s]."""
     wall_s: float = 0.0
-    """All frames after the first [s]."""
+    """Steps of all frames after the first, drawing not counted [s]."""
     frames_per_s: float = 0.0
+    """Frames per second of ``wall_s``."""
     steps_per_s: float = 0.0
     """Solver steps per second of wall time after the first frame."""
     realtime: float = 0.0
@@ -124,7 +125,8 @@ def run_example(
         eager: Launch every kernel of every frame, also where the example replays a recorded graph.
         frames: Stop after so many, also in viewers that run until they are closed; None leaves the end to the viewer.
         on_frame: Called with the number of finished frames.
-        picture: PNG file for the last frame of a viewer that can be read, such as ``gl``.
+        picture: PNG file for the last frame of a viewer that can be read, such as ``gl``; no other frame is drawn, so that
+            only ``frames`` ends the run.
 
     Raises:
         UsageError: Unknown example or solver.
@@ -187,12 +189,13 @@ class _Clock:
             self.example = example
             example.step = self._timed(example.step)
             self.testing = bool(args is not None and args.test)
-            if self.picture is not None:
-                keep_last_frame(example.viewer, self.picture)
             if self.frames is not None:
                 running = example.viewer.is_running
                 example.viewer.is_running = lambda: running() and len(self.frame_s) < self.frames
-            self.scalars = LiveScalars(example.viewer, _stepper(log, example))
+            if self.picture is not None:
+                keep_last_frame(example.viewer, self.picture)
+            else:
+                self.scalars = LiveScalars(example.viewer, _stepper(log, example))
             return run(example, args)
 
         newton.examples.run = timed_run
@@ -220,12 +223,14 @@ class _Clock:
 
 
 def keep_last_frame(viewer, path: Path) -> None:
-    """Let the viewer write what it shows to a PNG file when it closes."""
-    close = viewer.close
+    """Let the viewer draw nothing before it closes, and then write the last frame to a PNG file."""
+    draw, close = viewer.end_frame, viewer.close
+    viewer.end_frame = lambda: None
 
     def close_and_keep():
         from matplotlib.image import imsave
 
+        draw()
         path.parent.mkdir(parents=True, exist_ok=True)
         imsave(path, viewer.get_frame().numpy())
         close()

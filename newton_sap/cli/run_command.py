@@ -158,8 +158,8 @@ def _table(result: RunResult) -> Table:
 
     row("setup and compilation [s]", f"{result.setup_s:.2f}")
     row("first frame [s]", f"{result.first_frame_s:.3f}")
-    row(f"wall time of {result.frames} frames [s]", f"{result.wall_s:.3f}")
-    row("frames per second", f"{result.frames_per_s:.1f}")
+    row(f"{result.frames} frames without drawing [s]", f"{result.wall_s:.3f}")
+    row("frames per second, without drawing", f"{result.frames_per_s:.1f}")
     row("steps per second", f"{result.steps_per_s:.0f}")
     row("times real time", f"{result.realtime:.2f}")
     for key, (label, form) in _REPORT_ROWS.items():
