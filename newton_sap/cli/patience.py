@@ -8,7 +8,7 @@ from threading import Timer
 
 from rich.console import Console
 
-TEXT = "still setting up: a first run compiles kernels, for a minute or more; later runs find them in Warp's cache"
+TEXT = "still setting up: a first run compiles kernels, for about a minute; later runs find them in Warp's cache"
 
 
 @contextmanager
