@@ -262,7 +262,7 @@ def test_own_command_runs(command, tmp_path, monkeypatch):
 
 
 def pytest_generate_tests(metafunc):
-    """With ``--commands all`` every documented command is a test that executes it as it is written."""
+    """With ``--commands all`` every documented command of ``newton-sap`` is a test that executes it as it is written."""
     if "written" in metafunc.fixturenames:
         names_alone = {"newton-sap run", "newton-sap compare"}  # what a command is called, not a line to type
         everything = metafunc.config.getoption("--commands") == "all"
@@ -270,16 +270,50 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("written", written, ids=str)
 
 
+def drawn_with(words):
+    """Return the modules that a run needs to draw, and whether it needs a display."""
+    from newton_sap.cli.run_command import VIEWERS
+
+    viewer = words[words.index("--viewer") + 1] if "--viewer" in words else "null"
+    picture = "--picture" in words
+    needed = {module for module, _ in filter(None, (VIEWERS[viewer], VIEWERS["gl"] if picture else None))}
+    return sorted(needed), picture or viewer == "gl"
+
+
+@pytest.mark.parametrize(
+    ("command", "modules", "display"),
+    [
+        ("newton-sap run basic_pendulum --test", [], False),
+        ("newton-sap run robot_omniwheel --option contact_model=sap", [], False),
+        ("newton-sap run basic_urdf --viewer viser --world-count 4", ["viser"], False),
+        ("newton-sap run basic_urdf --viewer gl --world-count 4", ["pyglet"], True),
+        (
+            "newton-sap run domino_spiral --num-frames 120 --picture docs/img/gallery_domino_spiral.png",
+            ["pyglet"],
+            True,
+        ),
+    ],
+)
+def test_only_what_draws_needs_a_display(command, modules, display):
+    """Runs that draw nothing, or in a browser, are executed without a display as well."""
+    assert command in OWN, "this command is documented no more"
+    assert drawn_with(shlex.split(command)[1:]) == (modules, display)
+
+
 def test_own_command_runs_as_written(written, springs, tmp_path):
     """A documented command does its work in a process of its own; a run without an end gets one."""
     words = [SAMPLES.get(word, word) for word in shlex.split(written)[1:]]
     if "drake" in written:
         pytest.importorskip("pydrake")
-    if words[0] == "run" and not {"--test", "--num-frames"} & set(words):
-        words += ["--num-frames", "5"]
+    if words[0] == "run":
+        modules, draws = drawn_with(words)
+        for module in modules:
+            pytest.importorskip(module)
+        if not {"--test", "--num-frames"} & set(words):
+            words += ["--num-frames", "5"]
     (tmp_path / "docs" / "img").mkdir(parents=True)
     command = [sys.executable, "-m", "newton_sap.cli", *words]
-    if words[0] == "run" and "--test" not in words and not os.environ.get("DISPLAY"):
+    if words[0] == "run" and draws and not os.environ.get("DISPLAY"):
         if shutil.which("xvfb-run") is None:
             pytest.skip("needs a display or xvfb-run")
         command = ["xvfb-run", "-a", *command]
