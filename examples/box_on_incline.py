@@ -10,6 +10,7 @@ import newton.examples
 import warp as wp
 
 from newton_sap import SolverSAP
+from newton_sap.screen import Screen
 
 ANGLE = math.radians(20.0)
 HALF = 0.1  # half the edge of a box [m]
@@ -42,8 +43,7 @@ def main(viewer=None, num_frames=60):
     control = model.control()
     pipeline = newton.CollisionPipeline(model)
     contacts = pipeline.contacts()
-    if viewer is not None:
-        viewer.set_model(model)
+    screen = Screen(viewer, model, eye=(1.2, -2.4, 0.6), target=(0.35, 0.0, -0.1))
     start = state.body_q.numpy()[:, :3].copy()
 
     for frame in range(num_frames):
@@ -52,10 +52,7 @@ def main(viewer=None, num_frames=60):
             pipeline.collide(state, contacts)
             solver.step(state, next_state, control, contacts, DT)
             state, next_state = next_state, state
-        if viewer is not None:
-            viewer.begin_frame((frame + 1) * SUBSTEPS * DT)
-            viewer.log_state(state)
-            viewer.end_frame()
+        screen.show(state, (frame + 1) * SUBSTEPS * DT)
 
     sticks, slides = (float(d) for d in ((state.body_q.numpy()[:, :3] - start) ** 2).sum(axis=1) ** 0.5)
     time = num_frames * SUBSTEPS * DT
@@ -66,6 +63,7 @@ def main(viewer=None, num_frames=60):
         raise RuntimeError(f"the box with mu 0.5 should stick, but moved {sticks:.4f} m")
     if abs(slides - expected) > 0.03 * expected:
         raise RuntimeError(f"the box with mu 0.2 slid {slides:.4f} m instead of {expected:.4f} m within 3 %")
+    screen.stay()
     return sticks, slides
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import warp as wp
 
 from newton_sap import SolverSAP
+from newton_sap.screen import Screen
 
 COUNT = 10
 HALF = 0.1  # half the edge of a box [m]
@@ -47,8 +48,7 @@ def main(viewer=None, num_frames=120):
     pipeline = newton.CollisionPipeline(model)
     contacts = pipeline.contacts()
     observables = solver.observables({solver.ObservableKind.CONTACT_F}, contacts=contacts)
-    if viewer is not None:
-        viewer.set_model(model)
+    screen = Screen(viewer, model, eye=(3.0, -1.9, 1.4), target=(0.0, 0.0, 0.95))
 
     for frame in range(num_frames):
         for _ in range(SUBSTEPS):
@@ -56,10 +56,7 @@ def main(viewer=None, num_frames=120):
             pipeline.collide(state, contacts)
             solver.step(state, next_state, control, contacts, DT, observables=observables)
             state, next_state = next_state, state
-        if viewer is not None:
-            viewer.begin_frame((frame + 1) * SUBSTEPS * DT)
-            viewer.log_state(state)
-            viewer.end_frame()
+        screen.show(state, (frame + 1) * SUBSTEPS * DT)
 
     positions = state.body_q.numpy()[:, :3]
     top = float(positions[-1, 2])
@@ -72,6 +69,7 @@ def main(viewer=None, num_frames=120):
         raise RuntimeError(f"the tower should stand, but its top is at {top:.3f} m and it leans by {lean:.4f} m")
     if abs(force - weight) > 0.01 * weight:
         raise RuntimeError(f"the ground carries {force:.1f} N instead of {weight:.1f} N within 1 %")
+    screen.stay()
     return top
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import warp as wp
 
 from newton_sap import SolverSAP
+from newton_sap.screen import Screen
 
 DT = 1.0 / 240.0
 SUBSTEPS = 4  # a frame is 1/60 s
@@ -47,8 +48,7 @@ def main(viewer=None, num_frames=120):
     control = model.control()
     pipeline = newton.CollisionPipeline(model)
     contacts = pipeline.contacts()
-    if viewer is not None:
-        viewer.set_model(model)
+    screen = Screen(viewer, model, eye=(1.2, -1.2, 0.7), target=(0.0, 0.0, 0.3))
 
     for frame in range(num_frames):
         for _ in range(SUBSTEPS):
@@ -56,10 +56,7 @@ def main(viewer=None, num_frames=120):
             pipeline.collide(state, contacts)
             solver.step(state, next_state, control, contacts, DT)
             state, next_state = next_state, state
-        if viewer is not None:
-            viewer.begin_frame((frame + 1) * SUBSTEPS * DT)
-            viewer.log_state(state)
-            viewer.end_frame()
+        screen.show(state, (frame + 1) * SUBSTEPS * DT)
 
     height = float(state.body_q.numpy()[0, 2])
     speed = float(np.abs(state.body_qd.numpy()).max())
@@ -69,6 +66,7 @@ def main(viewer=None, num_frames=120):
         raise RuntimeError(f"the robot should stand with its base at 0.46 m, but it is at {height:.3f} m")
     if speed > 0.02:
         raise RuntimeError(f"the robot should stand still, but a link moves at {speed:.3f} m/s or rad/s")
+    screen.stay()
     return height
 
 

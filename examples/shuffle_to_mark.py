@@ -9,6 +9,7 @@ import numpy as np
 import warp as wp
 
 from newton_sap import SolverSAP
+from newton_sap.screen import Screen
 
 DT = 1.0 / 60.0
 STEPS = 60
@@ -66,15 +67,13 @@ def main(viewer=None, shots=8):
         if misses[-1] < GOOD_ENOUGH:
             break
         push = push - np.linalg.solve(shot.jacobian(tape), place - MARK)
-    if viewer is not None:
-        viewer.set_model(model)
-        for i, state in enumerate(shot.states):
-            viewer.begin_frame(i * DT)
-            viewer.log_state(state)
-            viewer.end_frame()
+    screen = Screen(viewer, model, eye=(1.6, -1.2, 1.1), target=(0.3, 0.2, 0.0))
+    for i, state in enumerate(shot.states):
+        screen.show(state, i * DT)
     print(f"pushed with {np.linalg.norm(push):.2f} m/s; misses by shot [m]: {', '.join(f'{m:.3f}' for m in misses)}")
     if misses[-1] >= GOOD_ENOUGH:
         raise RuntimeError(f"the puck misses the mark by {misses[-1]:.3f} m after {shots} shots")
+    screen.stay()
     return misses
 
 

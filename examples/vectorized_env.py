@@ -14,6 +14,7 @@ import warp as wp
 
 from newton_sap import SolverSAP
 from newton_sap.scenes import pendulum_cart
+from newton_sap.screen import Screen
 
 try:
     import torch as xp
@@ -87,9 +88,7 @@ class CartpoleEnv:
 def main(viewer=None, num_frames=240, worlds=64):
     """Let the policy act in the worlds of odd number, check who falls and return each world's falls."""
     env = CartpoleEnv(worlds)
-    if viewer is not None:
-        viewer.set_model(env.model)
-        viewer.set_world_offsets((0.0, 1.0, 0.0))
+    screen = Screen(viewer, env.model, eye=(9.0, 0.0, 3.0), target=(0.0, 0.0, 0.0), spacing=(0.0, 1.0, 0.0))
     observation, falls, total = env.reset(), np.zeros(worlds, int), 0.0
     gains = env.view(wp.array(GAINS, dtype=wp.float32))
     acts = env.view(wp.array(np.arange(worlds) % 2, dtype=wp.float32))
@@ -98,10 +97,7 @@ def main(viewer=None, num_frames=240, worlds=64):
         falls += np.array(terminated.tolist())
         total += float(reward[1::2].mean())
         observation = env.reset(terminated | truncated)
-        if viewer is not None:
-            viewer.begin_frame((frame + 1) * env.frame_dt)
-            viewer.log_state(env.state)
-            viewer.end_frame()
+        screen.show(env.state, (frame + 1) * env.frame_dt)
 
     print(env.solver.report())
     print(
@@ -111,6 +107,7 @@ def main(viewer=None, num_frames=240, worlds=64):
         raise RuntimeError(f"the policy should keep its poles up, but they fell {falls[1::2].sum()} times")
     if num_frames >= 240 and not falls[::2].all():
         raise RuntimeError("a pole that nobody balances should fall within four seconds")
+    screen.stay()
     return falls
 
 

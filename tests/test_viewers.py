@@ -3,13 +3,17 @@
 import re
 from importlib.util import find_spec
 from pathlib import Path
+from time import perf_counter
 
+import newton
 import pytest
 from typer.testing import CliRunner
 
 from newton_sap.cli import run
 from newton_sap.cli.app import app
 from newton_sap.cli.example import example_module
+from newton_sap.scenes import sphere
+from newton_sap.screen import Screen, angles
 
 ROOT = Path(__file__).parents[1]
 
@@ -41,3 +45,79 @@ def test_page_names_viewers_examples_and_pictures_that_exist():
     example_module(example)
     (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", text)
     assert (ROOT / "docs" / picture).stat().st_size > 10_000
+
+
+class Window:
+    """A viewer that somebody watches: it is closed after so many frames, and paused at one of them."""
+
+    def __init__(self, frames, paused_at=None, headless=False):
+        self.frames, self.paused_at, self._headless = frames, paused_at, headless
+        self.drawn, self.states, self.closed, self.camera = 0, [], False, None
+
+    def set_model(self, model):
+        self.model = model
+
+    def set_camera(self, pos, pitch, yaw):
+        self.camera = (pos, pitch, yaw)
+
+    def is_running(self):
+        return self.drawn < self.frames
+
+    def should_step(self):
+        return self.drawn != self.paused_at
+
+    def begin_frame(self, now):
+        self.now = now
+
+    def log_state(self, state):
+        self.states.append(self.now)
+
+    def end_frame(self):
+        self.drawn += 1
+
+    def close(self):
+        self.closed = True
+
+
+def shown(viewer, times):
+    """Show a state at some times as an example does; return how long that takes [s]."""
+    scene = sphere()
+    screen = Screen(viewer, scene.model, eye=(1.0, 1.0, 1.0), target=(0.0, 0.0, 0.0))
+    state, began = scene.state(), perf_counter()
+    for now in times:
+        screen.show(state, now)
+    taken = perf_counter() - began
+    screen.stay()
+    return taken
+
+
+def test_examples_stay_in_a_window_until_it_is_closed():
+    """A window shows frames at their time, draws on while paused and afterwards, and is closed in the end."""
+    window = Window(frames=6, paused_at=2)
+    assert shown(window, (0.0, 0.1, 0.2)) > 0.2
+    assert window.states == [0.0, 0.1, 0.2] and window.drawn == 6 and window.closed
+    assert window.camera == ((1.0, 1.0, 1.0), pytest.approx(-35.2644), pytest.approx(-135.0))
+
+
+def test_examples_go_on_where_a_window_is_closed_early():
+    """Nothing is drawn in a window that is gone."""
+    window = Window(frames=1)
+    shown(window, (0.0, 0.1, 0.2))
+    assert window.states == [0.0] and window.closed
+
+
+def test_examples_do_not_wait_where_nobody_watches():
+    """Without a window every frame is drawn once, at once; without a viewer nothing happens."""
+    headless = Window(frames=100, headless=True)
+    assert shown(headless, (0.0, 50.0)) < 10.0
+    assert headless.states == [0.0, 50.0] and headless.drawn == 2 and headless.closed
+    silent = newton.viewer.ViewerNull(num_frames=100)
+    shown(silent, (0.0, 50.0))
+    assert silent.frame_count == 2
+    shown(None, (0.0, 50.0))
+
+
+@pytest.mark.parametrize(("target", "found"), [((1, 0, 0), (0, 0)), ((0, 2, 0), (0, 90)), ((-1, 0, -1), (-45, 180))])
+def test_camera_looks_at_its_target(target, found):
+    """Pitch and yaw are those of Newton's cameras, with z up."""
+    assert angles((0, 0, 0), target) == pytest.approx(found)
