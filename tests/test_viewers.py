@@ -9,7 +9,7 @@ import newton
 import pytest
 from typer.testing import CliRunner
 
-from newton_sap.cli import run
+from newton_sap.cli import run_command
 from newton_sap.cli.app import app
 from newton_sap.cli.example import example_module
 from newton_sap.scenes import sphere
@@ -18,11 +18,11 @@ from newton_sap.screen import Screen, angles
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("viewer", sorted(set(run.VIEWERS) - {"null"}))
+@pytest.mark.parametrize("viewer", sorted(set(run_command.VIEWERS) - {"null"}))
 def test_missing_viewer_says_what_to_install(monkeypatch, viewer):
     """Before anything is built, the message names the module and the package that brings it."""
-    module, package = run.VIEWERS[viewer]
-    monkeypatch.setattr(run, "find_spec", lambda name: None if name == module else find_spec(name))
+    module, package = run_command.VIEWERS[viewer]
+    monkeypatch.setattr(run_command, "find_spec", lambda name: None if name == module else find_spec(name))
     result = CliRunner().invoke(app, ["run", "basic_pendulum", "--viewer", viewer])
     assert result.exit_code == 2
     assert f"--viewer {viewer} needs {module}" in result.output and package in result.output
@@ -31,7 +31,7 @@ def test_missing_viewer_says_what_to_install(monkeypatch, viewer):
 def test_extras_of_the_messages_exist():
     """What a message tells to install is an extra of this package, or a package of its own."""
     extras = set(re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE))
-    named = {re.fullmatch(r"newton-sap\[(\w+)\]", need[1]) for need in run.VIEWERS.values() if need}
+    named = {re.fullmatch(r"newton-sap\[(\w+)\]", need[1]) for need in run_command.VIEWERS.values() if need}
     assert {match[1] for match in named if match} == {"viewer", "browser", "importers"} <= extras
 
 
