@@ -366,11 +366,11 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         """
         require_model_arrays(self.model)
         self._read_model()
-        measure_radii(self.launches, self.tree, self.bodies, self.model, flags)
         if not self.device.is_capturing:
             require_same_structure(self.model, self.topology, flags)
             if flags & _ACTUATED and actuator_table(self.model) is not None:
                 self._renew_actuators()
+        measure_radii(self.launches, self.tree, self.bodies, self.model, flags)
 
     def _renew_actuators(self) -> None:
         """Look again at what is a motor, a servo or a bounded drive; graphs recorded with other arrays may be replayed."""

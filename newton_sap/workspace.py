@@ -176,9 +176,10 @@ class Arrivals:
     head: wp.array[wp.int32]  # (G,) row + 1 of the latest, 0 where there is none
     left_out: wp.array[wp.int32]  # (G,) the same of those that are open and too slow to meet
     next: wp.array[wp.int32]  # (N,) row + 1 of the one before it, of a part's the one after it
-    phi0: wp.array[wp.float32]  # (N,) signed distance [m]
-    lacking: wp.array[wp.float32]  # (N,) how much faster one that is left out would have to be [m/s]
-    push: wp.array[wp.float32]  # (G,) how fast overlaps may push apart [m/s]
+    phi0: wp.array[
+        wp.float32
+    ]  # (N,) signed distance; of what is left out, what it lacks of meeting within the step [m]
+    push: wp.array[wp.float32]  # (G,) how far overlaps may push apart within the step [m]
     group_count: wp.array[wp.int32]  # (G,) slots they ask for
     group_start: wp.array[wp.int32]  # (G,) those of the part's groups before
     lane_count: wp.array[wp.int32]  # (P * BLOCK_DIM,) what each lane has added up of them
@@ -446,7 +447,7 @@ def allocate(struct_type, sizes: dict[str, int], device, requires_grad: bool = F
 
 def allocate_arrivals(rows: int, groups: int, parts: int, device) -> Arrivals:
     """Return lists for ``rows`` contacts of Newton."""
-    sizes = {"*": groups, "next": rows, "phi0": rows, "lacking": rows, "lane_count": parts * BLOCK_DIM}
+    sizes = {"*": groups, "next": rows, "phi0": rows, "lane_count": parts * BLOCK_DIM}
     return allocate(Arrivals, {**sizes, "part_head": parts if parts > 1 else 0}, device)
 
 

@@ -50,7 +50,7 @@ def slots_per_contact(spin_friction: bool) -> int:
 
 def contact_capacity(pool: ContactPool, spin_friction: bool) -> int:
     """Return how many contacts a pool has room for, each with its spin."""
-    return pool.row.shape[0] // slots_per_contact(spin_friction)
+    return len(pool.row) // slots_per_contact(spin_friction)
 
 
 def default_contact_capacity(likely: np.ndarray, rows: int, contact_bytes: int) -> int:

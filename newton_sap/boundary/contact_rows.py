@@ -91,10 +91,9 @@ def enter(arrivals: Arrivals, row: int, group: int, phi0: wp.float32, slots: int
 
 
 @wp.func
-def leave_out(arrivals: Arrivals, row: int, group: int, phi0: wp.float32, lacking: wp.float32):
-    """Put a row to those that only overlaps may close, if they push by ``lacking`` [m/s] at least."""
-    arrivals.phi0[row] = phi0
-    arrivals.lacking[row] = lacking
+def leave_out(arrivals: Arrivals, row: int, group: int, lacking: wp.float32):
+    """Put a row to those that only overlaps may close, if they push by ``lacking`` [m] at least within the step."""
+    arrivals.phi0[row] = lacking
     arrivals.next[row] = wp.atomic_exch(arrivals.left_out, group, row + 1)
 
 
@@ -107,7 +106,7 @@ def take_back(arrivals: Arrivals, rows: ContactRows, shapes: Shapes, spin_fricti
     row = arrivals.left_out[group] - 1
     while row >= 0:
         row_after = arrivals.next[row] - 1  # before the row goes to its group's list
-        if arrivals.lacking[row] <= push:
+        if arrivals.phi0[row] <= push:  # which also tells the nearer ones, where not all find room
             enter(arrivals, row, group, arrivals.phi0[row], slots_of(shapes, rows, row, spin_friction))
         row = row_after
 

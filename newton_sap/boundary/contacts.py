@@ -265,16 +265,15 @@ def collect_one(
     pair = material_of(shapes, rows, options, i, dt)
     if pair.stiffness <= wp.float64(0.0):
         return
-    phi0 = wp.float32(gap.phi0)
     if options.ahead == 0:
         if gap.phi0 > wp.float64(0.0):
             lacking = lacking_speed(tree, m, gap, belt_velocity(rows, i, gap.normal), pair.mu, dt)
             if lacking > wp.float64(0.0):
-                leave_out(arrivals, i, gap.group, phi0, wp.float32(lacking))
+                leave_out(arrivals, i, gap.group, wp.float32(dt * lacking))
                 return
         else:
-            wp.atomic_max(arrivals.push, gap.group, wp.float32(overlap_speed(gap, pair, options, dt)))
-    enter(arrivals, i, gap.group, phi0, slots_of(shapes, rows, i, options.spin_friction))
+            wp.atomic_max(arrivals.push, gap.group, wp.float32(dt * overlap_speed(gap, pair, options, dt)))
+    enter(arrivals, i, gap.group, wp.float32(gap.phi0), slots_of(shapes, rows, i, options.spin_friction))
 
 
 @wp.kernel
