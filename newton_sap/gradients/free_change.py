@@ -6,8 +6,8 @@ back solves for a virtual velocity of its own, as the step does with its own mat
 
 import warp as wp
 
-from ..multibody.efforts import external_wrench, own_inertia
-from ..multibody.free_motion import own_momentum, product_impulse
+from ..multibody.efforts import own_inertia
+from ..multibody.free_motion import known_impulse, own_momentum
 from ..multibody.holding import holding_impulse, share_held
 from ..multibody.spatial import inertia_times
 from ..multibody.velocity_products import product_force, rounds_needed, share_followed, swing_of
@@ -81,6 +81,14 @@ def mass_power_of_dofs(scene: Scene, m: Motion, s: Sensitivity):
     wp.atomic_add(s.power, tree.tree_group[t], s.virtual_velocity[dof] * balance)
 
 
+@wp.func
+def impulse_at_start(scene: Scene, m: Motion, link: int, IV: wp.spatial_vectord):
+    """What a body gets in the step beside the products of a change, its momentum being ``IV``."""
+    return known_impulse(
+        scene.tree, scene.joints, scene.bodies, m, scene.orders, scene.efforts, link, IV, scene.step.dt
+    )
+
+
 # Sums stand in kernels, not in functions of theirs: on the way back those would be added once more.
 
 
@@ -89,10 +97,7 @@ def gather_loads(scene: Scene, m: Motion, c: Changes):
     """What velocity products and forces from outside give the dofs."""
     link = wp.tid()
     tree = scene.tree
-    dt = scene.step.dt
-    IV = own_momentum(m, link)
-    impulse = product_impulse(tree, scene.bodies, m, scene.orders, link, IV, dt)
-    impulse += dt * external_wrench(tree, scene.joints, scene.bodies, m, scene.orders, scene.efforts, link)
+    impulse = impulse_at_start(scene, m, link, own_momentum(m, link))
     for p in range(tree.path_start[link] + m.locked[tree.link_tree[link]], tree.path_start[link + 1]):
         dof = tree.path_dof[p]
         wp.atomic_add(c.load, dof, wp.dot(m.column[dof], impulse))

@@ -23,12 +23,12 @@ from ..constraints.hunt_crossley import normal_impulse
 from ..constraints.joint_rows import dof_rows
 from ..constraints.lagged import bound_friction
 from ..constraints.response import impulse, tangential
-from ..multibody.efforts import external_wrench, joint_effort, own_inertia
-from ..multibody.free_motion import own_momentum, product_impulse
+from ..multibody.efforts import joint_effort, own_inertia
+from ..multibody.free_motion import own_momentum
 from ..multibody.spatial import inertia_times, velocity_at
 from ..problem import regularize_contact
 from ..workspace import ROWS_PER_DOF, ContactPool, Motion, RowPool, Tree
-from .free_change import impulse_of_change
+from .free_change import impulse_at_start, impulse_of_change
 from .scene import Scene, free_velocity, link_velocity
 from .sensitivity import Sensitivity
 
@@ -38,13 +38,10 @@ def link_power(scene: Scene, m: Motion, change: Motion, s: Sensitivity):
     """u . (I V - P): what a body's momentum at the end lacks of its momentum after free motion."""
     link = wp.tid()
     tree = scene.tree
-    dt = scene.step.dt
     V = link_velocity(tree, m, s.velocity, link)
     IV = inertia_times(m.mass[link], m.moment[link], m.inertia[link], V)
     IV0 = own_momentum(m, link)
-    P = IV0 + product_impulse(tree, scene.bodies, m, scene.orders, link, IV0, dt)
-    P += dt * external_wrench(tree, scene.joints, scene.bodies, m, scene.orders, scene.efforts, link)
-    P += impulse_of_change(scene, m, change, 1, link)
+    P = IV0 + impulse_at_start(scene, m, link, IV0) + impulse_of_change(scene, m, change, 1, link)
     U = free_velocity(tree, m, s.virtual_velocity, link)
     wp.atomic_add(s.power, tree.tree_group[tree.link_tree[link]], wp.dot(U, IV - P))
 

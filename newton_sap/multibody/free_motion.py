@@ -40,6 +40,23 @@ def product_impulse(
     return impulse
 
 
+@wp.func
+def known_impulse(
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    orders: Orders,
+    efforts: Efforts,
+    link: int,
+    IV: wp.spatial_vectord,
+    dt: wp.float64,
+):
+    """What velocity products at the start of the step and forces from outside give one body."""
+    impulse = product_impulse(tree, bodies, m, orders, link, IV, dt)
+    return impulse + dt * external_wrench(tree, joints, bodies, m, orders, efforts, link)
+
+
 @wp.kernel
 def free_motion(
     tree: Tree,
@@ -63,8 +80,7 @@ def free_motion(
     rounds = rounds_needed(tree, m, t, dt)
     for link in range(start, end):
         IV = own_momentum(m, link)
-        impulse = product_impulse(tree, bodies, m, orders, link, IV, dt)
-        impulse += dt * external_wrench(tree, joints, bodies, m, orders, efforts, link)
+        impulse = known_impulse(tree, joints, bodies, m, orders, efforts, link, IV, dt)
         change.momentum[link] = impulse
         m.momentum[link] = IV + impulse
     for up in range(end - start):
