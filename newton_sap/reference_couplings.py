@@ -95,6 +95,12 @@ class Pair:
         """Whether some unknown moves a body."""
         return body >= 0 and bool(self.m.unknown[self.kin.path[body]].any())
 
+    def held_at(self):
+        """Where errors are held: 0 at the first anchor, 1 at the second."""
+        if self.m.linear_count[self.j] > 0 and self.m.type[self.j] != BALL or not self.moves(self.a):
+            return 1.0
+        return 0.5 if self.moves(self.b) else 0.0
+
 
 def require_known(model, control) -> None:
     """Refuse what would act and is not part of the reference.
@@ -148,11 +154,10 @@ def perpendicular(a):
 def held_translation(pair):
     """Yield ``(J, gap, bend)`` across the free linear axes, ``bend`` a bound per dof of how its own motion changes J."""
     axes = _axes(pair, slice(0, pair.m.linear_count[pair.j])) if pair.m.type[pair.j] != BALL else []
-    d, point = pair.X_b[0] - pair.X_a[0], pair.X_b[0]
+    d = pair.X_b[0] - pair.X_a[0]
+    point = pair.X_a[0] + pair.held_at() * d
     if len(axes) == 0:
         across = pair.R_a.T
-        if pair.moves(pair.a):
-            point = 0.5 * (pair.X_a[0] + pair.X_b[0]) if pair.moves(pair.b) else pair.X_a[0]
     elif len(axes) == 1:
         first = pair.R_a @ perpendicular(axes[0])
         across = [first, np.cross(pair.R_a @ axes[0], first)]
@@ -173,7 +178,8 @@ def held_rotation(pair):
     elif len(axes) == 1:
         u, v = pair.R_a @ axes[0], pair.R_b @ axes[0]
         first = pair.R_a @ perpendicular(axes[0])
-        across = [(e, e @ np.cross(u, v)) for e in (first, np.cross(u, first))]
+        spin = pair.held_at() * np.outer(v, u)
+        across = [(e - e @ spin, e @ np.cross(u, v)) for e in (first, np.cross(u, first))]
     elif len(axes) == 2:
         u, v = pair.R_a @ axes[0], pair.R_b @ axes[1]
         across = [(np.cross(v, u), u @ v)]

@@ -19,6 +19,9 @@ SHORT_TIME = wp.constant(wp.float64(1.0e-5))
 """Time [s] before and after the step's start between which the change of a covector is measured."""
 ROUNDOFF = wp.constant(wp.float64(1.0e-24))
 """Share of the w a row could have below which it is nothing but roundoff; w goes with the square of the Jacobian."""
+ON_THE_AXIS = wp.constant(wp.float64(1.0e-2))
+"""Least square of a lever arm that a turning dof could have, as a share of that of a body's mass: what an axis that goes
+through the point has instead is roundoff, of a float32 frame or of a drawing."""
 
 
 @wp.struct
@@ -160,6 +163,14 @@ def scale_terms(pool: CouplerPool, row: int, scale: wp.float64):
 
 
 @wp.func
+def spread(m: Motion, link: int, point: wp.vec3d):
+    """Mean square distance [m^2] of a link's mass, with all that it carries, from a point."""
+    mass = m.mass[link]
+    second = wp.float64(0.5) * wp.trace(m.inertia[link]) - wp.float64(2.0) * wp.dot(point, m.moment[link])
+    return wp.max(second / mass + wp.length_sq(point), wp.float64(0.0))
+
+
+@wp.func
 def add_motion(
     tree: Tree,
     m: Motion,
@@ -184,6 +195,7 @@ def add_motion(
             link = a
             sign = wp.float64(-1.0)
         if link >= 0:
+            arm = ON_THE_AXIS * spread(m, link, point)
             for p in range(tree.path_start[link] + shared, tree.path_start[link + 1]):
                 dof = tree.path_dof[p]
                 column = m.column[dof]
@@ -193,7 +205,7 @@ def add_motion(
                     scale = problem.scale[base + pool.unknown[row * pool.stride + before]]
                     turn = wp.length_sq(angular(column))
                     shift = wp.length_sq(velocity_at(column, point))
-                    leverage.most += (force * shift + moment * turn) * scale * scale
+                    leverage.most += (force * wp.max(shift, arm * turn) + moment * turn) * scale * scale
                     leverage.bend += (wp.sqrt(force * shift * turn) + wp.sqrt(moment) * turn) * scale * scale
     return leverage
 

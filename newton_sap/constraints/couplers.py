@@ -33,14 +33,17 @@ FAINT = wp.constant(wp.float64(1.0e-4))
 
 
 @wp.func
-def common_point(a: Anchor, b: Anchor):
-    """Where a held translation acts: midway between two moving anchors, else at the one that moves."""
-    point = wp.float64(0.5) * (a.position + b.position)
-    if a.moves == 0:
-        point = b.position
+def held_at(table: CouplingTable, c: int, a: Anchor, b: Anchor):
+    """Where from the first anchor (0) to the second (1) errors are held: at the one that moves, or midway.
+
+    At the second, an error is one along axes that go with the first, and the other way round; what slides does so along the first's.
+    """
+    share = wp.float64(0.5)
+    if a.moves == 0 or table.linear_axes[c] > 0:
+        share = wp.float64(1.0)
     elif b.moves == 0:
-        point = a.position
-    return point
+        share = wp.float64(0.0)
+    return share
 
 
 @wp.func
@@ -153,15 +156,14 @@ class Held:
 
 @wp.func
 def held_translations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: Anchor):
-    """Across the free linear axes; a full set acts midway between the anchors."""
+    """Across the free linear axes."""
     free = table.linear_axes[c]
     held = Held()
     held.count = 3 - free
     directions = wp.mat33d()
-    held.point = b.position
+    held.point = a.position + held_at(table, c, a, b) * (b.position - a.position)
     if free == 0:
         directions = wp.transpose(wp.quat_to_matrix(a.rotation))
-        held.point = common_point(a, b)
     else:
         local = wp.normalize(to_vec3d(joints.axis[table.axis_start[c]]))
         axis = wp.quat_rotate(a.rotation, local)
@@ -190,9 +192,15 @@ def held_rotations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: A
     if free == 1:
         local = wp.normalize(to_vec3d(joints.axis[start]))
         axis = wp.quat_rotate(a.rotation, local)
-        directions[0] = wp.quat_rotate(a.rotation, perpendicular(local))
-        directions[1] = wp.cross(axis, directions[0])
-        held.error = directions * wp.cross(axis, wp.quat_rotate(b.rotation, local))
+        other = wp.quat_rotate(b.rotation, local)
+        across = wp.quat_rotate(a.rotation, perpendicular(local))
+        third = wp.cross(axis, across)
+        tilt = wp.cross(axis, other)
+        held.error = wp.vec3d(wp.dot(across, tilt), wp.dot(third, tilt), wp.float64(0.0))
+        # Spin moves a tilt. Rows that did not know would stop the spin where other joints hold the same axis.
+        spun = held_at(table, c, a, b) * axis
+        directions[0] = across - wp.dot(across, other) * spun
+        directions[1] = third - wp.dot(third, other) * spun
     if free == 2:
         first = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[start])))
         second = wp.quat_rotate(b.rotation, wp.normalize(to_vec3d(joints.axis[start + 1])))
