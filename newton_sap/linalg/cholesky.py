@@ -89,7 +89,9 @@ _FACTOR = """
             const int begin = first ? first[j] / width * width : 0;
             const int count = wp::min(last[j] - shift, size - 1) - j;
             for (int i = begin + {lane} * width; i <= j; i += {lanes} * width) {{
-                const {real} before = row[j];
+                // Where lanes go column by column, the pivot's own lane alone may read what it is about to write.
+                const bool last_chunk = width > 1 || i == j;
+                const {real} before = last_chunk ? row[j] : 0;
                 {real} pivot = before;
                 chunk sum = *(const chunk*)(row + i);
                 int k = count;
@@ -148,7 +150,7 @@ def _native(text: str, real, x: str = "nullptr", shared: bool = False):
             lane="lane" if shared else "0",
             lanes="lanes" if shared else "1",
             sync="WP_TILE_SYNC();" if shared else "",
-            forward_begin="double y = b[j];" if shared else "",
+            forward_begin="double y = last_chunk ? b[j] : 0;" if shared else "",
             forward_add="y -= below[j] * b[j + k];" if shared else "",
             forward_end="b[j] = y * inverse[j];" if shared else "",
         )
