@@ -1,7 +1,8 @@
 """Fetching what the next tree or group needs while this one is worked on.
 
 Worlds by the hundred do not stay in a CPU's caches from one stage to the next, and what a world needs lies in more short
-pieces than the processor can foresee. On CUDA other blocks work meanwhile, and nothing of this is compiled.
+pieces than the processor can foresee. On CUDA, where blocks have several lanes, other blocks work meanwhile: nothing of this is
+compiled, and no block reads what another one writes.
 """
 
 import warp as wp
@@ -66,7 +67,7 @@ fetch_contacts = fetching(
 @wp.func
 def fetch_tree(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, change: Motion, t: int):
     """What free motion needs of a tree, if there is one of that number."""
-    if t + 1 < tree.tree_link_start.shape[0]:
+    if wp.block_dim() == 1 and t + 1 < tree.tree_link_start.shape[0]:
         link = tree.tree_link_start[t]
         next_link = tree.tree_link_start[t + 1]
         fetch_links(m, link, next_link)
@@ -87,7 +88,7 @@ def fetch_tree(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, change: Mo
 @wp.func
 def fetch_group(tree: Tree, m: Motion, pools: Pools, problem: Problem, g: int):
     """What a group's assembly and minimisation need, if there is one of that number."""
-    if g + 1 < tree.group_dof_start.shape[0]:
+    if wp.block_dim() == 1 and g + 1 < tree.group_dof_start.shape[0]:
         dof = tree.group_dof_start[g]
         fetch_unknowns(problem, dof, tree.group_dof_start[g + 1])
         row = ROWS_PER_DOF * dof
