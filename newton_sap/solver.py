@@ -15,7 +15,7 @@ from .at_rest import apply_damping_ratios, check_mass_matrix
 from .boundary import bundles, output
 from .boundary.capacity import contact_capacity, contact_storage, large_group_storage, newton_capacity
 from .boundary.contact_rows import ContactRows
-from .boundary.contacts import collect_contacts, fill_contacts, list_by_part, measure_radii, number_slots
+from .boundary.contacts import collect_contacts, enter_late, fill_contacts, list_by_part, measure_radii, number_slots
 from .boundary.convention import SapControl, SapState
 from .boundary.couplings import assembling_kernels, attach_model, build_couplings, motions_of_trees, tied_groups
 from .boundary.detection import OwnedDetection
@@ -274,7 +274,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         tables = [self.bodies, self.shapes, self.motion, arrivals]
         given = [stats, frame.rows, self.contact_options, frame.before, frame.dt]
         self.launches.part_items(collect_contacts, len(arrivals.next), [*tables, *given])
-        self.launches.parts(number_slots, [self.shapes, arrivals, frame.rows, self.contact_options])
+        self.launches.groups(enter_late, [self.shapes, arrivals, frame.rows, self.contact_options])
+        self.launches.parts(number_slots, [arrivals])
         self.launches.groups(fill_contacts, [*tables, self.pool, *given])
 
     def _assemble(self, frame: Frame) -> None:

@@ -319,8 +319,16 @@ def collect_contacts(
 
 
 @wp.kernel
-def number_slots(tree: Tree, shapes: Shapes, arrivals: Arrivals, rows: ContactRows, options: ContactOptions):
-    """Add up what the groups of a part ask for, with what overlaps may close; one block."""
+def enter_late(tree: Tree, shapes: Shapes, arrivals: Arrivals, rows: ContactRows, options: ContactOptions):
+    """Enter what overlaps may close; one block per group, since one for all would go through one list after the other."""
+    block, lane = wp.tid()
+    if lane == 0:
+        take_back(arrivals, rows, shapes, options.spin_friction, tree.first_group + block)
+
+
+@wp.kernel
+def number_slots(tree: Tree, arrivals: Arrivals):
+    """Add up what the groups of a part ask for; one block."""
     block, lane = wp.tid()
     lanes = wp.block_dim()
     each = (tree.part_groups + lanes - 1) / lanes
@@ -329,7 +337,6 @@ def number_slots(tree: Tree, shapes: Shapes, arrivals: Arrivals, rows: ContactRo
     end = wp.min(first + each, end)
     asked = int(0)
     for g in range(first, end):
-        take_back(arrivals, rows, shapes, options.spin_friction, g)
         asked += arrivals.group_count[g]
     arrivals.lane_count[tree.part * lanes + lane] = asked
     sync()
