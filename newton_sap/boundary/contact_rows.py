@@ -6,12 +6,16 @@ part has too few slots for all its groups together, each gets the same share, an
 
 import warp as wp
 
+from ..linalg.lanes import sync
 from ..workspace import Arrivals, ContactPool, Shapes, Tree
 
 wp.set_module_options({"enable_backward": False})
 
 BY_SHAPE = wp.constant(0)
 BY_DEPTH = wp.constant(1)
+
+MANY = wp.constant(512)
+"""Entries of a group of which each is no longer compared with each."""
 
 
 @wp.struct
@@ -135,12 +139,14 @@ def share_of(tree: Tree, arrivals: Arrivals, pool: ContactPool, group: int, per_
 
 @wp.func
 def compare(p: wp.vec3, q: wp.vec3):
-    """Lexicographic order: -1, 0 or 1."""
+    """Lexicographic order: -1, 0 or 1; what is no number comes last, so that there is an order of all."""
     for i in range(3):
         if p[i] < q[i]:
             return -1
         if p[i] > q[i]:
             return 1
+        if p[i] != q[i] and wp.isnan(p[i]) != wp.isnan(q[i]):
+            return wp.where(wp.isnan(p[i]), 1, -1)
     return 0
 
 
@@ -214,6 +220,39 @@ def sort_entries(arrivals: Arrivals, rows: ContactRows, entry: wp.array[wp.int32
 
 
 @wp.func
+def share_sorting(
+    arrivals: Arrivals,
+    rows: ContactRows,
+    entry: wp.array[wp.int32],
+    place: wp.array[wp.int32],
+    start: int,
+    count: int,
+    lane: int,
+):
+    """Sort by shapes and points, with other lanes: each puts its entries behind all that come before them.
+
+    A GPU's rows arrive in any order, and one lane that sorts them takes longer than all lanes that compare each with
+    each, unless there are very many.
+    """
+    lanes = wp.block_dim()
+    if lanes == 1 or count > MANY:
+        if lane == 0:
+            sort_entries(arrivals, rows, entry, start, count)
+    else:
+        for i in range(lane, count, lanes):
+            x = entry[start + i]
+            before = int(0)
+            for k in range(count):
+                if comes_before(arrivals, rows, BY_SHAPE, entry[start + k], x):
+                    before += 1
+            place[start + before] = x
+        sync()
+        for i in range(lane, count, lanes):
+            entry[start + i] = place[start + i]
+    sync()
+
+
+@wp.func
 def take(arrivals: Arrivals, rows: ContactRows, entry: wp.array[wp.int32], start: int, count: int, met: int, x: int):
     """Keep the ``met``-th entry of a list of which only ``count`` find room: the deepest stay."""
     if met < count:
@@ -238,7 +277,7 @@ def list_rows(
     start: int,
     count: int,
 ):
-    """Write a group's entries into its slots, sorted."""
+    """Write a group's entries into its slots."""
     met = int(0)
     row = arrivals.head[group] - 1
     while row >= 0:
@@ -247,7 +286,6 @@ def list_rows(
             take(arrivals, rows, pool.row, start, count, met, 2 * row + slots - 1 - spin)
             met += 1
         row = arrivals.next[row] - 1
-    sort_entries(arrivals, rows, pool.row, start, count)
 
 
 @wp.func

@@ -19,6 +19,7 @@ from .contact_rows import (
     list_rows,
     part_of,
     share_of,
+    share_sorting,
     slots_of,
     take_back,
 )
@@ -419,7 +420,7 @@ def fill_contacts(
     state: StateArrays,
     dt: wp.float64,
 ):
-    """One block per group: its lane 0 sorts the group's rows into slots, all lanes write points and materials."""
+    """One block per group: its lane 0 lists the group's rows, all lanes sort them into slots and write points and materials."""
     block, lane = wp.tid()
     g = tree.first_group + block
     per_contact = 1 + options.spin_friction
@@ -438,6 +439,7 @@ def fill_contacts(
             missing = count_missing(arrivals, pool, rows, shapes, options.spin_friction, g, start, count)
             count_dropped(stats, g, missing, capacity / per_contact)
     sync()
+    share_sorting(arrivals, rows, pool.row, pool.spin_of, start, count, lane)
     for slot in range(start + lane, start + count, wp.block_dim()):
         entry = pool.row[slot]  # twice the row, plus one for its spin
         i = entry / 2
