@@ -1,20 +1,36 @@
-"""Steps a scene and prints its velocities: python lanes_scene.py serial|blocks SCENE OPTIONS, with options as JSON."""
+"""Steps a scene and prints its velocities: python lanes_scene.py serial|blocks|races SCENE OPTIONS, with options as JSON.
+
+Blocks have 32 lanes, memory is laid out as on a GPU, and contacts come in any order, as they do there.
+"""
 
 import json
 import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
 
 import newton
+import numpy as np
 import warp as wp
 
-wp.config.enable_cpu_blocks = sys.argv[1] == "blocks"
+MODE, SCENE, OPTIONS = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+wp.config.enable_cpu_blocks = MODE != "serial"
 wp.config.log_level = wp.LOG_ERROR
 wp.config.enable_backward = False
+races = None
+if MODE == "races":
+    import lane_races
+
+    scratch = tempfile.TemporaryDirectory()
+    races = lane_races.watch(Path(scratch.name))
 
 from mjcf import finish  # noqa: E402
-from test_faults import large_group  # noqa: E402
+from test_faults import large_group, shuffled  # noqa: E402
 
 import newton_sap  # noqa: E402
 from newton_sap import SolverSAP, scenes  # noqa: E402
+from newton_sap.boundary import topology  # noqa: E402
+from newton_sap.launches import Launches  # noqa: E402
 
 TIED = """<mujoco><compiler angle="radian"/><worldbody><geom type="plane" size="5 5 1"/>
   <site name="hook" pos="0 0.3 1.2"/>
@@ -51,6 +67,27 @@ def heap():
     return builder.finalize(), 0.005, 3
 
 
+def as_on_a_gpu():
+    """Give each matrix a place of its own, make one part of all groups, and let many threads share what has no groups."""
+    place, gpu = topology._scratch, SimpleNamespace(is_cpu=False, is_cuda=True)
+    topology._scratch = lambda *given: place(*given[:-1], gpu)
+    topology._parts = lambda *_: 1
+    Launches._sharers = lambda _, count: min(max(count, 1), 97)
+
+
+RING = np.array([[np.nan, 2.0, 0.0], [0.0, np.nan, 1.0], [1.0, 1.0, np.nan]])
+"""Of these points, by the numbers that two of them have, each comes before the next, the last one before the first."""
+
+
+def spoil(contacts):
+    """Points without numbers in the first world."""
+    count = int(contacts.rigid_contact_count.numpy()[0])
+    point, shape = contacts.rigid_contact_point0.numpy(), contacts.rigid_contact_shape1.numpy()
+    ours = np.flatnonzero(model.shape_world.numpy()[shape[:count]] == 0)
+    point[ours] = RING[np.arange(len(ours)) % 3]
+    contacts.rigid_contact_point0.assign(point)
+
+
 @wp.kernel
 def lanes(out: wp.array[wp.int32]):
     _g, lane = wp.tid()
@@ -58,29 +95,37 @@ def lanes(out: wp.array[wp.int32]):
     wp.atomic_add(out, 1, 1)
 
 
+if MODE != "serial":
+    as_on_a_gpu()
 counted = wp.zeros(2, dtype=wp.int32)
 wp.launch_tiled(lanes, dim=[1], inputs=[counted], block_dim=32)
-model, dt, steps = {"quadrupeds": quadrupeds, "tied": tied, "heap": heap}[sys.argv[2]]()
-solver = SolverSAP(model, **json.loads(sys.argv[3]))
+model_of = {"quadrupeds": quadrupeds, "spoilt": tied, "tied": tied, "heap": heap}[SCENE]
+model, dt, steps = model_of()
+solver = SolverSAP(model, **OPTIONS)
 state, control, pipeline = model.state(), model.control(), newton.CollisionPipeline(model)
 contacts = pipeline.contacts()
-if sys.argv[2] == "tied":
+if model_of is tied:
     control.mujoco.ctrl.fill_(0.4)
 newton.eval_fk(model, model.joint_q, model.joint_qd, state)
 observables = solver.observables({"contact_f", "contact_velocity", "joint_contact_f"}, contacts=contacts)
-for _ in range(steps):
+for step in range(steps):
     pipeline.collide(state, contacts)
+    if SCENE == "spoilt":
+        spoil(contacts)
+    if MODE != "serial":
+        shuffled(contacts, step)
     solver.step(state, state, control, contacts, dt, observables=observables)
 report = solver.report()
-print(
-    json.dumps(
-        {
-            "package": newton_sap.__file__,
-            "lanes": counted.numpy().tolist(),
-            "v": solver.inspect().v.tolist(),
-            "f": observables.joint_contact_f.numpy().tolist(),
-            "contacts": report.contacts.tolist(),
-            "healthy": report.healthy,
-        }
-    )
-)
+told = {
+    "package": newton_sap.__file__,
+    "lanes": counted.numpy().tolist(),
+    "v": solver.inspect().v.tolist(),
+    "f": observables.joint_contact_f.numpy().tolist(),
+    "contacts": report.contacts.tolist(),
+    "rows": solver.pool.row.numpy()[: report.contacts.sum()].tolist(),
+    "healthy": report.healthy,
+}
+if races is not None:
+    told["uneven"] = races.uneven_blocks()
+    told["races"] = races.found(Path(newton_sap.__file__).parent)
+print(json.dumps(told))

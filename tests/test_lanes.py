@@ -22,13 +22,22 @@ CASES = [
 ]
 
 
+SAME_VALUES = tuple(f"tendons.{name}[s] = " for name in ("F_first", "F_last", "middle"))
+"""What two lanes may write at once: the laws of one tendon measure its path each by itself."""
+
+
 def run(mode, scene, options, path=None):
     """Step a scene in a process of its own; what it printed."""
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, (path, os.environ.get("PYTHONPATH")))))
     command = [sys.executable, str(SCENE), mode, scene, json.dumps(options)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False, env=env)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, env=env)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def together(scene, options):
+    """Found by one lane and by 32."""
+    return run("serial", scene, options), run("blocks", scene, options)
 
 
 def assert_same(many, scene, options):
@@ -49,6 +58,28 @@ def assert_same(many, scene, options):
 def test_thirty_two_lanes_find_what_one_lane_finds(scene, options):
     """The same scene with blocks of 1 and of 32 lanes ends in the same velocities and forces."""
     assert_same(run("blocks", scene, options), scene, options)
+
+
+def test_points_without_numbers_are_sorted_by_lanes():
+    """Contacts that are no numbers, in any order, spoil their own world and no other."""
+    one, many = together("spoilt", {})
+    assert one["contacts"] == many["contacts"] and not one["healthy"] and not many["healthy"]
+    assert len(set(many["rows"])) == len(many["rows"]) == sum(many["contacts"])
+    one, many = (np.array(found["f"]) for found in (one, many))
+    half = len(one) // 2
+    assert np.isnan(one[:half]).any() and np.isnan(many[:half]).any()
+    np.testing.assert_allclose(many[half:], one[half:], rtol=0.0, atol=1.0e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not all(map(shutil.which, ("g++", "addr2line"))), reason="needs GCC")
+@pytest.mark.parametrize(("scene", "options"), CASES, ids=str)
+def test_barriers_keep_lanes_apart(scene, options):
+    """Between two barriers no lane touches what another one writes, nor does a block what another block writes, whatever would
+    come of it; all lanes meet at each barrier."""
+    found = run("races", scene, options)
+    assert found["lanes"] == [32, 32] and found["uneven"] == 0
+    assert [pair for pair in found["races"] if not all(any(s in place for s in SAME_VALUES) for place in pair)] == []
 
 
 @pytest.mark.slow
