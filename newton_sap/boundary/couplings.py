@@ -27,6 +27,7 @@ from ..constraints.coupling_table import (
 from ..multibody.gyroscopic import ALONE, HELD, TOGETHER
 from ..multibody.joints import DISTANCE, FREE
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
+from .model_parts import OnHost
 from .tendons import attach_tendons, make_tendons, read_tendons, tendon_name
 from .topology import (
     FREELY,
@@ -78,11 +79,12 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
         NotImplementedError: An equality constraint or tendon that is not simulated, or a tie to a body that no joint moves.
         ValueError: A loop joint whose linear axes are not independent, or limits that a joint cannot have.
     """
-    entries = [entry for j in loop_joints for entry in _loop(model, topology, j)]
-    entries += _distances(model, topology)
-    entries += _ball_limits(model, topology)
-    entries += _mimics(model, topology)
-    entries += _equalities(model, topology)
+    host = OnHost(model)
+    entries = [entry for j in loop_joints for entry in _loop(model, host, topology, j)]
+    entries += _distances(host, topology)
+    entries += _ball_limits(model, host, topology)
+    entries += _mimics(model, host, topology)
+    entries += _equalities(model, host, topology)
     rows, stride, trees = read_tendons(model), max(topology.pair_stride, 2), {}
     if rows is not None:
         tendons, trees = make_tendons(model, rows, topology, device)
@@ -216,28 +218,28 @@ def _require_links(model, topology, what: str, *bodies) -> None:
             )
 
 
-def _loop(model, topology, j: int) -> list[Coupling]:
+def _loop(model, host: OnHost, topology, j: int) -> list[Coupling]:
     """A joint that closes a loop: the rows its axes leave over, and what acts along each axis."""
-    kind = newton.JointType(int(model.joint_type.numpy()[j]))
-    a, b = int(model.joint_parent.numpy()[j]), int(model.joint_child.numpy()[j])
+    kind = newton.JointType(int(host.joint_type[j]))
+    a, b = int(host.joint_parent[j]), int(host.joint_child[j])
     _require_links(model, topology, joint_name(model, j), a, b)
     group = _group_of_bodies(topology, a, b)
-    start = int(model.joint_qd_start.numpy()[j])
+    start = int(host.joint_qd_start[j])
     if kind == newton.JointType.FREE or group is None:
         return []
     where = dict(group=group, joint=j, body_a=a, body_b=b, axis_start=start)
     if kind == newton.JointType.DISTANCE:
         return [Coupling(DISTANCE_RANGE, **where)]
-    linear, angular = (int(x) for x in model.joint_dof_dim.numpy()[j])
+    linear, angular = (int(x) for x in host.joint_dof_dim[j])
     if kind == newton.JointType.BALL:
         linear, angular = 0, 3
-    _require_independent(model, j, start, linear)
+    _require_independent(model, host, j, start, linear)
     where |= dict(linear_axes=linear, angular_axes=angular)
     along = [Coupling(act, axis=i, **where) for i in range(linear + angular) for act in (LOOP_LAWS, LOOP_FORCES)]
     return [Coupling(BODIES, **where), *along]
 
 
-def _ball_limits(model, topology) -> list[Coupling | None]:
+def _ball_limits(model, host: OnHost, topology) -> list[Coupling | None]:
     """The limits of ball joints where they are set at construction."""
     if not has_ball_limits(model):
         return []
@@ -245,7 +247,7 @@ def _ball_limits(model, topology) -> list[Coupling | None]:
     lower, upper = read(model, "twist_limit_lower").numpy(), read(model, "twist_limit_upper").numpy()
     out = []
     for j in (int(j) for j in np.flatnonzero(ball_limits(model))):
-        if newton.JointType(int(model.joint_type.numpy()[j])) != newton.JointType.BALL:
+        if newton.JointType(int(host.joint_type[j])) != newton.JointType.BALL:
             raise ValueError(
                 f"{joint_name(model, j)} is no ball joint, but has a swing or twist limit; limit its axes instead"
             )
@@ -254,30 +256,29 @@ def _ball_limits(model, topology) -> list[Coupling | None]:
                 f"{joint_name(model, j)} needs a swing limit of at most pi, a twist limit whose lower bound is below its "
                 f"upper one, and a twist axis; it has {swing[j]:g}, {lower[j]:g} to {upper[j]:g}, and {axis[j]}"
             )
-        a, b = int(model.joint_parent.numpy()[j]), int(model.joint_child.numpy()[j])
-        group, start = _group_of_bodies(topology, a, b), int(model.joint_qd_start.numpy()[j])
+        a, b = int(host.joint_parent[j]), int(host.joint_child[j])
+        group, start = _group_of_bodies(topology, a, b), int(host.joint_qd_start[j])
         if group is not None:
             out.append(Coupling(BALL_LIMITS, group, joint=j, body_a=a, body_b=b, axis_start=start))
     return out
 
 
-def _require_independent(model, j: int, start: int, linear: int) -> None:
+def _require_independent(model, host: OnHost, j: int, start: int, linear: int) -> None:
     """Refuse linear axes of a loop joint that lie in one line or plane: their coordinates would not be unique."""
-    axes = model.joint_axis.numpy()[start : start + linear].astype(float)
+    axes = host.joint_axis[start : start + linear].astype(float)
     if linear > 1 and np.linalg.svd(axes, compute_uv=False).min() < 1.0e-2:
         raise ValueError(
             f"the linear axes of {joint_name(model, j)} are nearly dependent; give a loop joint independent axes"
         )
 
 
-def _distances(model, topology) -> list[Coupling | None]:
+def _distances(host: OnHost, topology) -> list[Coupling | None]:
     """Tree joints of type DISTANCE move freely within their bounds."""
-    types, parent, child = model.joint_type.numpy(), model.joint_parent.numpy(), model.joint_child.numpy()
     out = []
     for j in topology.arrays["link_joint"]:
-        if j != FREELY and types[j] == int(newton.JointType.DISTANCE):
-            a, b = int(parent[j]), int(child[j])
-            start = int(model.joint_qd_start.numpy()[j])
+        if j != FREELY and host.joint_type[j] == int(newton.JointType.DISTANCE):
+            a, b = int(host.joint_parent[j]), int(host.joint_child[j])
+            start = int(host.joint_qd_start[j])
             group = _group_of_bodies(topology, a, b)
             out.append(Coupling(DISTANCE_RANGE, group, joint=int(j), body_a=a, body_b=b, axis_start=start))
     return out
@@ -292,7 +293,7 @@ def _dofs_of(topology, joint: int, axis: int = -1) -> tuple[int, int]:
     return int(first), int(last - first)
 
 
-def _follow(model, topology, follower: int, leader: int, axes=(-1, -1), **where) -> Coupling:
+def _follow(model, host: OnHost, topology, follower: int, leader: int, axes=(-1, -1), **where) -> Coupling:
     """One joint's coordinates as a polynomial of another's."""
     for joint in (follower, leader):
         if joint in topology.loop_joints:
@@ -300,7 +301,7 @@ def _follow(model, topology, follower: int, leader: int, axes=(-1, -1), **where)
                 f"{joint_name(model, joint)} closes a loop and is coupled to another joint, which SolverSAP does for tree "
                 "joints only; couple another joint of the loop, or cut the loop there"
             )
-        if joint >= 0 and newton.JointType(int(model.joint_type.numpy()[joint])) not in _SCALAR:
+        if joint >= 0 and newton.JointType(int(host.joint_type[joint])) not in _SCALAR:
             raise NotImplementedError(
                 f"{joint_name(model, joint)} is coupled to another joint but has no scalar coordinates; "
                 "couple prismatic, revolute or D6 joints"
@@ -322,21 +323,23 @@ def _follow(model, topology, follower: int, leader: int, axes=(-1, -1), **where)
 _SCALAR = (newton.JointType.PRISMATIC, newton.JointType.REVOLUTE, newton.JointType.D6)
 
 
-def _mimics(model, topology) -> list[Coupling]:
+def _mimics(model, host: OnHost, topology) -> list[Coupling]:
     """Mimic joints; an older mimic constraint on the same follower counts instead, a curved equality row before both."""
-    leader = model.joint_mimic_joint.numpy()
+    leader = host.joint_mimic_joint
     curved = _curved(model)
-    followers = model.constraint_mimic_joint0.numpy() if model.constraint_mimic_count else np.zeros(0, int)
+    followers = host.constraint_mimic_joint0 if model.constraint_mimic_count else np.zeros(0, int)
     out = [
-        _follow(model, topology, j, int(leader[j]), source=MIMIC_JOINT, source_row=j)
+        _follow(model, host, topology, j, int(leader[j]), source=MIMIC_JOINT, source_row=j)
         for j in range(model.joint_count)
         if leader[j] >= 0 and j not in followers and j not in curved
     ]
     for row, follower in enumerate(followers):
         if follower in curved:
             continue
-        other = int(model.constraint_mimic_joint1.numpy()[row])
-        out.append(_follow(model, topology, int(follower), other, switch_row=row, source=MIMIC_ROW, source_row=row))
+        other = int(host.constraint_mimic_joint1[row])
+        out.append(
+            _follow(model, host, topology, int(follower), other, switch_row=row, source=MIMIC_ROW, source_row=row)
+        )
     return out
 
 
@@ -351,7 +354,7 @@ def _curved(model) -> dict[int, int]:
     return {int(follower[row]): int(row) for row in np.flatnonzero(of_joints & curved)}
 
 
-def _equalities(model, topology) -> list[Coupling | None]:
+def _equalities(model, host: OnHost, topology) -> list[Coupling | None]:
     """Equality rows that importers left as they are; converted ones act through what they became."""
     table = equality_table(model)
     if table is None:
@@ -369,7 +372,7 @@ def _equalities(model, topology) -> list[Coupling | None]:
         if (target == 0 and column["type"][row] != TENDONS) or row in curved:
             entry = {name: values[row] for name, values in column.items()}
             tie = _joint_equality if entry["type"] == JOINT else _body_equality
-            out.append(tie(model, topology, body_q, row, entry))
+            out.append(tie(model, host, topology, body_q, row, entry))
     return out
 
 
@@ -403,9 +406,11 @@ def _switches_as_made(model, entries: list[Coupling]) -> np.ndarray:
 def _tendon_equalities(model, rows, groups: dict[int, int]) -> list[Coupling]:
     """One tendon's length as a polynomial of another's, both above those at zero coordinates."""
     table = equality_table(model)
-    out = []
-    for row in np.flatnonzero(table.equality_constraint_type.numpy() == TENDONS) if table else ():
-        pair = [int(getattr(table, f"equality_constraint_tendon{i}").numpy()[row]) for i in (1, 2)]
+    if table is None:
+        return []
+    out, tendons = [], [getattr(table, f"equality_constraint_tendon{i}").numpy() for i in (1, 2)]
+    for row in np.flatnonzero(table.equality_constraint_type.numpy() == TENDONS):
+        pair = [int(tendon[row]) for tendon in tendons]
         tied = [t for t in pair if t >= 0]
         met = {groups.get(t) for t in tied}
         if met == {None} and rows.paths.keys().isdisjoint(tied):
@@ -429,14 +434,14 @@ def _tendon_equalities(model, rows, groups: dict[int, int]) -> list[Coupling]:
     return out
 
 
-def _joint_equality(model, topology, body_q, row: int, entry: dict) -> Coupling:
+def _joint_equality(model, host: OnHost, topology, body_q, row: int, entry: dict) -> Coupling:
     """One joint's coordinates, or one axis of a joint, as a polynomial of another's."""
     leader, follower = int(entry["joint2"]), int(entry["joint1"])
     axes = (int(entry["joint1_dof"]), int(entry["joint2_dof"]))
-    return _follow(model, topology, follower, leader, axes=axes, switch_row=row, source_row=row)
+    return _follow(model, host, topology, follower, leader, axes=axes, switch_row=row, source_row=row)
 
 
-def _body_equality(model, topology, body_q, row: int, entry: dict) -> Coupling | None:
+def _body_equality(model, host: OnHost, topology, body_q, row: int, entry: dict) -> Coupling | None:
     """A point of one body on a point of another (connect), or the bodies held together (weld)."""
     if entry["type"] not in (CONNECT, WELD):
         raise NotImplementedError(

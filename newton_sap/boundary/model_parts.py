@@ -1,4 +1,5 @@
-"""Parts of a model that coupled solvers hand out: what MuJoCo's tables say of the whole model concerns them in part."""
+"""A model's arrays on the host, and parts of a model that coupled solvers hand out: what MuJoCo's tables say of the whole model
+concerns them in part."""
 
 from __future__ import annotations
 
@@ -6,6 +7,18 @@ import numpy as np
 
 ELSEWHERE = -2
 """In place of a dof: another solver's."""
+
+
+class OnHost:
+    """A model's arrays as NumPy's, by name. Each is copied once: on a GPU a copy takes its time and waits for what is at work."""
+
+    def __init__(self, model):
+        self._model = model
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        array = getattr(self._model, name).numpy()
+        setattr(self, name, array)
+        return array
 
 
 def whole_of(model):
