@@ -458,8 +458,10 @@ def allocate_contacts(part_start, groups: int, stride: int, device) -> ContactPo
     return allocate(ContactPool, sizes, device, stride=stride, part_start=starts)
 
 
-def allocate_large_groups(problem: Problem, motion: Motion, pools: Pools, start, entries: int, device) -> LargeGroups:
-    """Return room for ``entries`` of blocks of pairs of trees; those of a group begin at ``start``."""
+def allocate_large_groups(
+    problem: Problem, motion: Motion, pools: Pools, start, item_entries: int, entries: int, device
+) -> LargeGroups:
+    """Return room for ``entries`` of blocks of pairs of trees, which begin where :class:`BlockMatrix` says."""
     dofs = len(problem.v)
     items = len(pools.contacts.row) + len(pools.couplers.law)
     large = allocate(LargeGroups, {"*": dofs}, device)
@@ -467,7 +469,7 @@ def allocate_large_groups(problem: Problem, motion: Motion, pools: Pools, start,
     sizes |= dict.fromkeys(("later", "entry", "item", "item_pair"), items)
     shared = {"node": problem.block, "node_end": problem.block_end, "row": problem.A_row, "inverse": motion.factor}
     starts = wp.array(start, dtype=wp.int64, device=device)
-    large.H = allocate(BlockMatrix, sizes, device, start=starts, **shared)
+    large.H = allocate(BlockMatrix, sizes, device, start=starts, item_entries=item_entries, **shared)
     return large
 
 

@@ -29,7 +29,7 @@ from test_faults import large_group, shuffled  # noqa: E402
 
 import newton_sap  # noqa: E402
 from newton_sap import SolverSAP, scenes  # noqa: E402
-from newton_sap.boundary import topology  # noqa: E402
+from newton_sap.boundary import capacity, topology  # noqa: E402
 from newton_sap.launches import Launches  # noqa: E402
 
 TIED = """<mujoco><compiler angle="radian"/><worldbody><geom type="plane" size="5 5 1"/>
@@ -72,6 +72,8 @@ def as_on_a_gpu():
     place, gpu = topology._scratch, SimpleNamespace(is_cpu=False, is_cuda=True)
     topology._scratch = lambda *given: place(*given[:-1], gpu)
     topology._parts = lambda *_: 1
+    place_pairs = capacity.place_pairs
+    capacity.place_pairs = lambda *given: place_pairs(*given[:-1], False)
     Launches._sharers = lambda _, count: min(max(count, 1), 97)
 
 

@@ -8,9 +8,10 @@ import pytest
 import warp as wp
 from mjcf import finish
 from rig import Rig
+from test_faults import Worlds, large_group
 
 from newton_sap import SolverSAP
-from newton_sap.boundary import topology
+from newton_sap.boundary import capacity, topology
 from newton_sap.boundary.capacity import pair_entries
 from newton_sap.linalg.chunks import CHUNK
 from newton_sap.scenes import box_stack, gripper_cube, quadruped
@@ -111,6 +112,19 @@ def test_room_for_pairs_of_trees():
         each = sorted((a * b for a, b in itertools.combinations(dofs, 2)), reverse=True)
         for pairs in (0, 1, 4, 100):
             assert pair_entries(np.array(dofs, dtype=int), pairs) == sum(each[:pairs])
+
+
+def test_a_gpu_keeps_pairs_by_item(monkeypatch):
+    """Its room for pairs of trees grows with the number of worlds, not with the square, and steps find the same in it."""
+    usual, gpu = Worlds(2, large_group).run(2).result(), []
+    place = capacity.place_pairs
+    monkeypatch.setattr(capacity, "place_pairs", lambda *given: gpu.append(place(*given[:-1], False)) or gpu[-1])
+    one, two, four = (Worlds(worlds, large_group).run(2) for worlds in (1, 2, 4))
+    totals = [found[2] for found in gpu]
+    assert all(most == 36 for _, most, _ in gpu) and totals[2] <= 2 * totals[1] <= 4 * totals[0]
+    np.testing.assert_array_equal(two.result(), usual)
+    for worlds in (one, two, four):
+        assert worlds.solver.topology.needs_iterations and worlds.solver.report().healthy
 
 
 def test_a_large_world_needs_no_hessian():

@@ -106,17 +106,28 @@ def contact_storage(model, topology, options, rows: int) -> tuple[Arrivals, Cont
     return allocate_arrivals(rows, topology.group_count, len(topology.part_start) - 1, device), pool
 
 
-def large_group_storage(topology, problem, motion, pools, device) -> LargeGroups:
-    """Return room for the blocks of groups that are too large for a factored Hessian.
+def place_pairs(topology, slots: np.ndarray, rows: int, is_cpu: bool) -> tuple[np.ndarray, int, int]:
+    """Return where the blocks of pairs of trees lie: the first entry of each group, or entries per item, and those of all.
 
-    Each may take all contact slots of its part, and each contact or coupler row may be between two trees of its own.
+    Each group may take all contact slots of its part, of which so many are given, and each contact or coupler row may be between
+    two trees of its own. On a CPU, groups of a part share the place of the largest. A GPU has one part, and places for
+    all that each group may take would grow with the square of the number of groups: there each slot and row has room for the
+    largest pair.
     """
     arrays = topology.arrays
-    slots = np.diff(pools.contacts.part_start.numpy())
-    part = np.repeat(np.arange(len(slots)), np.diff(topology.part_start))
-    pairs = slots[part] + len(pools.couplers.law)
     dofs = np.split(np.diff(arrays["tree_dof_start"]), arrays["group_tree_start"][1:-1])
-    groups = zip(dofs, pairs, topology.large_groups, strict=True)
-    entries = [pair_entries(d, n) if is_large else 0 for d, n, is_large in groups]
-    start, total = place_blocks(np.array(entries), part if device.is_cpu else None)
-    return allocate_large_groups(problem, motion, pools, start, total, device)
+    if is_cpu:
+        part = np.repeat(np.arange(len(slots)), np.diff(topology.part_start))
+        groups = zip(dofs, slots[part] + rows, topology.large_groups, strict=True)
+        start, total = place_blocks(np.array([pair_entries(d, n) if large else 0 for d, n, large in groups]), part)
+        return start, 0, total
+    pairs = (np.sort(d)[-2:] for d, large in zip(dofs, topology.large_groups, strict=True) if large and len(d) > 1)
+    most = max((int(first) * int(second) for first, second in pairs), default=0)
+    return np.zeros(len(dofs), dtype=np.int64), most, int(slots.sum() + rows) * most
+
+
+def large_group_storage(topology, problem, motion, pools, device) -> LargeGroups:
+    """Return room for the blocks of groups that are too large for a factored Hessian."""
+    slots = np.diff(pools.contacts.part_start.numpy())
+    start, most, total = place_pairs(topology, slots, len(pools.couplers.law), device.is_cpu)
+    return allocate_large_groups(problem, motion, pools, start, most, total, device)

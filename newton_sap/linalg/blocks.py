@@ -25,7 +25,10 @@ class BlockMatrix:
     row: wp.array[wp.int32]  # (U,) entry of own and inverse in an unknown's row and its node's first column
     own: wp.array[wp.float64]  # blocks on the diagonal
     inverse: wp.array[wp.float64]  # of the factor of each D_a = L_a L_a^T, below the diagonal and mirrored above it
-    start: wp.array[wp.int64]  # (G,) first entry of a group's pairs
+    start: wp.array[
+        wp.int64
+    ]  # (G,) first entry of a group's pairs, after ``item_entries`` for each item before the group's
+    item_entries: int
     pair: wp.array[wp.float64]  # blocks of pairs, rows of the earlier node by columns of the later
     pair_start: wp.array[wp.int32]  # (U,) of a node, named by its first unknown, pairs with later ones
     pair_end: wp.array[wp.int32]  # (U,)

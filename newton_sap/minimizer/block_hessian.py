@@ -30,7 +30,7 @@ def block_range(H: BlockMatrix, at: Range, g: int):
     part.unknowns = at.unknowns
     part.base = at.base
     part.items = at.contact_start + at.coupler_start
-    part.start = H.start[g]
+    part.start = H.start[g] + wp.int64(part.items) * wp.int64(H.item_entries)
     part.lane = at.lane
     part.lanes = at.lanes
     return part
