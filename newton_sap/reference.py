@@ -76,6 +76,8 @@ __all__ = [
 NO_DRIVE, DRIVE_POSITION, _, DRIVE_POSITION_VELOCITY, DRIVE_EFFORT = range(5)  # newton.JointTargetMode
 RIGID = 1.0e30
 """Stiffness [N/m] beyond what any step resolves."""
+_GEOMETRY = ("shape0", "shape1", "point0", "point1", "margin0", "margin1", "normal")
+_NOTHING = dict.fromkeys(("stiffness", "damping", "friction"))
 LEVERAGE = 10.0
 """Effective mass of a contact of unset materials, at most, in masses of the trees that touch."""
 RIGID_FREQUENCY = 1000.0
@@ -153,9 +155,9 @@ class ReferenceSolver(Multibody):
         m = self.read(state, control)
         v0 = self.to_sap(m, m.q, m.qd)
         kin = self.kinematics(m, m.q, v0)
-        A, v_star = self.free_motion(
-            m, kin, v0, dt, self.drive_efforts(m, v0, "explicit"), self.drive_efforts(m, v0, "implicit")
-        )
+        efforts, holding = (self.drive_efforts(m, v0, how) for how in ("explicit", "implicit"))
+        pressed = () if contacts is None else self.bodies_in_contact(m, kin, contacts, dt)
+        A, v_star = self.free_motion(m, kin, v0, dt, efforts, holding, pressed)
         rows = self.drive_rows(m, A, dt)
         rows += self.limit_rows(m, A, v0, v_star, dt)
         rows += self.velocity_rows(m, A) + self.friction_rows(m, A, dt)
@@ -285,6 +287,23 @@ class ReferenceSolver(Multibody):
             for b, x in zip(bodies, surface, strict=True)
         ]
         return weights if all(moves) else tuple(map(float, moves))
+
+    def bodies_in_contact(self, m, kin, contacts, dt):
+        """Return the bodies that can move and that a closed contact presses on."""
+        arrays = [contacts.rigid_contact_stiffness, *(getattr(contacts, f"rigid_contact_{n}") for n in _GEOMETRY)]
+        stiffness, *data = (None if array is None else array.numpy().astype(float) for array in arrays)
+        shape0, shape1, point0, point1, margin0, margin1, normal = data
+        materials, shape_body, bodies = Materials(self.model, self.options), self.model.shape_body.numpy(), set()
+        for i in range(min(int(contacts.rigid_contact_count.numpy()[0]), contacts.rigid_contact_max)):
+            shapes = int(shape0[i]), int(shape1[i])
+            if min(shapes) < 0 or shape_body[shapes[0]] == shape_body[shapes[1]]:
+                continue
+            a, b = (int(shape_body[s]) for s in shapes)
+            apart = unit(normal[i]) @ (kin.to_world(b, point1[i]) - kin.to_world(a, point0[i]))
+            k = _override_material(*materials.pair(*shapes, dt)[:3], {**_NOTHING, "stiffness": stiffness}, i)[0]
+            if apart <= margin0[i] + margin1[i] and k > 0.0:
+                bodies |= {x for x in (a, b) if x >= 0 and m.unknown[kin.path[x]].any()}
+        return bodies
 
     def contact_rows(self, m, kin, A, v0, v_star, contacts, dt):
         """Return the contacts that move at least one unknown dof."""

@@ -21,6 +21,8 @@ HELD, ALONE, TOGETHER = range(3)
 """How a velocity changes within the step: as constraints say, as that of a body by itself, or with those of a tree."""
 SLOW_TURN, FAST_TURN = 1.0e-3, 0.1
 """Turns [rad] in a step beyond which velocity products follow the change of velocity, and that by its own products."""
+MOST_BORNE = 2.0
+"""How much of what pushes from outside is borne, at most, where a tree leans against something."""
 UNRESOLVED = 0.1
 """The square of how much products make of a change, beyond which they are damped."""
 FAR_TURN = 0.3
@@ -229,6 +231,12 @@ class Snapshot:
         bodies = np.append(self.parent[tying], self.child[tying])
         return np.isin(np.arange(len(self.type)), self.root[np.isin(self.child, bodies) & ~self.loop])
 
+    def leaning(self, touching):
+        """Mask of the joints of trees that hang on the world and of which some body is in contact."""
+        floats = self.is_free() & ~self.prescribed_joint
+        leaning = {int(self.root[j]) for j in np.flatnonzero(np.isin(self.child, list(touching)) & ~self.loop)}
+        return np.array([not floats[max(r, 0)] and int(r) in leaning for r in self.root], bool)
+
     def mass_of_tree(self, body):
         """Mass of all bodies that hang together with one [kg]."""
         joint = np.flatnonzero((self.child == body) & ~self.loop)[0]
@@ -375,11 +383,11 @@ class Multibody:
 
     # Free motion.
 
-    def free_motion(self, m, kin, v0, dt, efforts=0.0, holding=0.0):
+    def free_motion(self, m, kin, v0, dt, efforts=0.0, holding=0.0, touching=()):
         """Return ``(A, v_star)``: dynamics matrix (dofs, dofs) and velocities without constraints.
 
         ``efforts`` are generalised forces [N, N m] of joints on top of those of the state and the control, shape (dofs,);
-        ``holding`` are those of drives that act only in the solve.
+        ``holding`` are those of drives that act only in the solve, ``touching`` bodies in contact.
         """
         M, outside, products = np.zeros((m.dofs, m.dofs)), np.zeros(m.dofs), np.zeros(m.dofs)
         force = np.zeros(m.dofs) + efforts
@@ -423,7 +431,8 @@ class Multibody:
             if self.position_update == "symplectic":
                 load = dt * (outside + products)
                 hold = self._held(m, A, v0, load, dt * (force + holding) - implicit * v0, dt)
-                v_star += self._products_of_change(m, kin, A, v0, load, hold, dt)
+                push = np.where(m.leaning(touching)[m.joint_of_dof], dt * outside, 0.0)
+                v_star += self._products_of_change(m, kin, A, v0, load, hold, push, dt)
         return A, v_star
 
     def _held(self, m, A, v0, load, impulse, dt):
@@ -438,7 +447,7 @@ class Multibody:
                 impulse[dof] = -load[dof]
         return impulse
 
-    def _products_of_change(self, m, kin, A, v0, load, hold, dt):
+    def _products_of_change(self, m, kin, A, v0, load, hold, push, dt):
         """What velocity products add to v_star as they follow the change of velocity in the step, shape (dofs,)."""
         turn = dt * self._fastest_turn(m, kin)
         moves = self._moves(m)[m.child[m.joint_of_dof]]
@@ -458,6 +467,9 @@ class Multibody:
             against, size = -held @ load[dofs], held @ hold[dofs]
             share = min(against / size, 1.0) if against > 0.0 else 0.0
             change = np.linalg.solve(block, load[dofs] + share * hold[dofs])
+            fall = np.linalg.solve(block, push[dofs])
+            falls, size = push[dofs] @ change, push[dofs] @ fall
+            change -= (min(falls / size, MOST_BORNE) if falls > 0.0 else 0.0) * fall
             if turn[dofs].max() > FAST_TURN:
                 further = products(change)
                 change = share_followed(change, further, block) * (change + further)

@@ -22,6 +22,7 @@ from .boundary.detection import OwnedDetection
 from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
 from .boundary.mujoco_options import warn_of_options
 from .boundary.topology import actuator_table, build_topology
+from .boundary.touching import Touching
 from .boundary.validation import (
     require_model_arrays,
     require_no_capture,
@@ -250,6 +251,10 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _move_freely(self, frame: Frame) -> None:
         """A, r and v_star."""
+        if frame.rows is not None:
+            rows = [self.tree, self.shapes, self.arrivals, frame.rows]
+            self.launches.at_once(list_by_part, min(len(self.arrivals.part_head), 1), rows)
+        self.touching.note(self, frame)
         self.motion.group_speed.zero_()
         inputs = [self.joints, self.bodies, self.motion, self.motion_after, frame.orders, frame.efforts]
         self.launches.trees(free_motion, [*inputs, frame.before, frame.dt])
@@ -269,8 +274,6 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         arrivals = self.arrivals
         for by_group in (arrivals.head, arrivals.left_out, arrivals.push, arrivals.group_count):
             by_group.zero_()
-        rows = [self.tree, self.shapes, arrivals, frame.rows]
-        self.launches.at_once(list_by_part, min(len(arrivals.part_head), 1), rows)
         tables = [self.bodies, self.shapes, self.motion, arrivals]
         given = [stats, frame.rows, self.contact_options, frame.before, frame.dt]
         self.launches.part_items(collect_contacts, len(arrivals.next), [*tables, *given])
@@ -496,7 +499,8 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
     def _allocate(self) -> None:
         """Make every array that a step uses."""
         size, device = self.topology, self.device
-        counts = {"*": size.dof_count, "locked": size.tree_count, "group_speed": size.group_count}
+        counts = {"*": size.dof_count, "group_speed": size.group_count}
+        counts |= dict.fromkeys(("locked", "leans"), size.tree_count)
         links = ("position", "rotation", "com", "velocity", "bias", "mass", "moment", "inertia", "momentum")
         counts |= dict.fromkeys(links, size.link_count)
         counts |= {"A": size.block_size, "factor": size.factor_size}
@@ -514,6 +518,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._coupling_kernels = assembling_kernels(self.couplings)
         self.tree.group_tied = tied_groups(self.couplings)
         self.tree.tree_moves = motions_of_trees(self.couplings, size, self.model, self.options.position_update)
+        self.touching = Touching(self.couplings, size, self.model, self.tree.tree_moves)
         self.large = LargeGroups()
         self.launches = Launches(self.tree, size, self.options.threads, device)
         self.frames = Frames()
@@ -579,7 +584,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         )
         stages = [] if self.actuators is None else [self.actuators.kernel]
         stages += [adopt_body_velocity] if len(self._adopting_joints) else []
-        stages += [kinematics, free_motion, collect_contacts, assemble_problem]
+        stages += [kinematics, *self.touching.kernels, free_motion, collect_contacts, assemble_problem]
         stages += [*self._coupling_kernels, self._minimize_kernel, integrate, output.publish_bodies]
         stages += [output.loop_kernel()] if self.topology.loop_joints else []
         load_kernels([*stages, clear_stats], self.device)

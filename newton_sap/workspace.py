@@ -165,6 +165,7 @@ class Motion:
     travel: wp.array[wp.float64]  # (D,) what moves the coordinates: v, unless surfaces meet and bounce within the step
     drive_speed: wp.array[wp.float64]  # (D,) what drives and violated limits may add to |v_star|
     locked: wp.array[wp.int32]  # (T,) leading dofs of the tree whose velocity is prescribed
+    leans: wp.array[wp.int32]  # (T,) 1 where a tree that hangs on the world leans against something, too
     group_speed: wp.array[wp.float64]  # (G,) what the fastest point may reach within the step [m/s]
 
 

@@ -259,6 +259,16 @@ def test_contacts_against_differences(scene, law, tolerance):
     assert compare(Recorded(builder, v=v, **law), CONTACT, tolerance, size=1.0e-4) >= 5
 
 
+@pytest.mark.parametrize(("faster", "turn"), [(1.0, SLOW), (8.0, FAST)])
+def test_what_leans_against_differences(faster, turn):
+    """The ground bears a share of what pushes an arm on it, which depends on all that moves the arm."""
+    step = Recorded(arm_on_plane(), None, faster * np.array([0.5, -1.0, 3.0]), **SAP)
+    assert step.dt * np.linalg.norm(step.plain.state.body_qd.numpy()[:, 3:], axis=1).max() > float(turn)
+    assert step.plain.solver.motion.leans.numpy()[0] == 1
+    names = (*CONTACT, "body_inertia", "joint_armature", "joint_damping")
+    assert compare(step, names, 5.0e-3, size=1.0e-4) >= 8
+
+
 def test_coordinates_and_bodies_against_differences():
     """What integration and publication make of the velocity, by a loss on poses and body velocities."""
     builder = mechanism()

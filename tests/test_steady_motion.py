@@ -6,7 +6,9 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
-from rig import G, Rig, link, weightless
+from rig import G, Rig, link, material, weightless
+
+from newton_sap import SolverSAP
 
 LENGTH, LEAN = 0.5, 0.6
 RATES = [1.0 / 60.0, 1.0 / 240.0, 1.0 / 1000.0]
@@ -155,3 +157,56 @@ def test_a_body_on_an_off_centre_ball_keeps_its_energy(turn):
     for _ in range(6):
         rig.run(100)
         assert energy() == pytest.approx(before, rel=1e-2)
+
+
+def resting_boom(rate, dt, below):
+    """A boom at its lean whose end slides on smooth ground, below its turntable or above it."""
+    builder = boom()
+    lean = LEAN if below else math.pi - LEAN
+    smooth = material(friction=0.0)
+    builder.add_shape_sphere(1, xform=at(0.0, 0.0, -LENGTH), radius=0.05, cfg=smooth)
+    builder.add_shape_plane(plane=(0.0, 0.0, 1.0, LENGTH * math.cos(lean) + 0.05), width=0.0, length=0.0, cfg=smooth)
+    return Rig(builder, dt, q=[0.0, -lean], v=[rate, 0.0])
+
+
+@pytest.mark.parametrize("dt", RATES)
+@pytest.mark.parametrize(("below", "rate"), [(True, 1.0), (True, 3.0), (False, 1.0), (False, 3.0)])
+def test_an_arm_that_rests_on_the_ground_coasts(below, rate, dt):
+    """The ground bears the weight, and what presses on it besides: it neither falls inwards nor outwards, which would turn it."""
+    rig = resting_boom(rate, dt, below)
+    before = rig.run(round(0.2 / dt)).v[0]
+    assert rig.run(round(3.0 / dt)).v[0] == pytest.approx(before, rel=3e-3)
+
+
+@pytest.mark.parametrize("dt", RATES)
+@pytest.mark.parametrize("rate", [2.0, 6.0])
+def test_an_edge_runner_rolls_on(rate, dt):
+    """A wheel on an axle round a post rolls on the ground, which bears it and its gyroscopic moment."""
+    radius, axle = 0.2, 0.5
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    post, arm, wheel = link(builder, 1.0, 0.01), link(builder, 0.5, 0.01), link(builder, 2.0, (0.02, 0.011, 0.011))
+    joints = [
+        builder.add_joint_revolute(-1, post, axis=newton.Axis.Z),
+        builder.add_joint_revolute(post, arm, axis=newton.Axis.Y, parent_xform=at(0.0, 0.0, radius)),
+        builder.add_joint_revolute(arm, wheel, axis=newton.Axis.X, parent_xform=at(axle, 0.0, 0.0)),
+    ]
+    builder.add_articulation(joints)
+    builder.add_shape_sphere(wheel, radius=radius, cfg=material(friction=0.8))
+    builder.add_ground_plane(cfg=material(friction=0.8))
+    rig = Rig(builder, dt, v=[rate, 0.0, -rate * axle / radius])
+    before = rig.run(round(0.2 / dt)).v[0]
+    assert rig.run(round(2.0 / dt)).v[0] == pytest.approx(before, rel=1e-3)
+
+
+@pytest.mark.parametrize("dt", RATES)
+def test_an_arm_that_its_ball_joint_holds_coasts(dt):
+    """A limit of swing bears the weight of an arm that goes round slowly."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    SolverSAP.register_custom_attributes(builder)
+    arm = link(builder, 1.0, (0.01, 0.01, 0.01), com=wp.vec3(0.0, 0.0, LENGTH))
+    limits = {"sap:swing_limit": LEAN, "sap:twist_axis": wp.vec3(0.0, 0.0, 1.0)}
+    builder.add_articulation([builder.add_joint_ball(-1, arm, custom_attributes=limits)])
+    rate = 1.0
+    rig = Rig(builder, dt, q=[0.0, math.sin(LEAN / 2), 0.0, math.cos(LEAN / 2)], v=[0.0, 0.0, rate])
+    before = rig.run(round(0.2 / dt)).v[2]
+    assert rig.run(round(3.0 / dt)).v[2] == pytest.approx(before, rel=0.01)

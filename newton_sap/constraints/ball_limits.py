@@ -2,10 +2,12 @@
 
 import warp as wp
 
+from ..multibody.holding import rooted_tree
 from ..multibody.spatial import to_vec3d
 from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
 from .axis_laws import NO_LIMIT, JointInput, stop_law
 from .coupler_pool import joint_anchors, measure_axis, place_row
+from .coupling_table import BALL_LIMITS
 from .swing_twist import swing_angle, swing_covector, twist_angle, twist_covector
 
 wp.set_module_options({"enable_backward": False})
@@ -85,3 +87,25 @@ def ball_limit_rows(
             law = stop_law(step.options, at, ke, kd, limit.gap, limit.sign, dt)
             row = place_row(tree, m, pool, problem, row, a, b, limit.F, law)
     return row
+
+
+@wp.kernel
+def note_limits(tree: Tree, joints: Joints, table: CouplingTable, m: Motion):
+    """Note which trees of a group lean on a limit of a ball joint that is reached."""
+    block, lane = wp.tid()
+    g = tree.first_group + block
+    for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
+        if table.kind[c] == BALL_LIMITS:
+            t = rooted_tree(tree, joints, m, table.body_b[c])
+            if t >= 0:
+                joint = table.joint[c]
+                a, b = joint_anchors(tree, joints, table, m, c)
+                axis = wp.normalize(to_vec3d(table.twist_axis[joint]))
+                u = wp.quat_rotate(a.rotation, axis)
+                v = wp.quat_rotate(b.rotation, axis)
+                twist = twist_angle(wp.quat_inverse(a.rotation) * b.rotation, axis)
+                limits = int(LIMITS)  # no constant: the loop is not to be unrolled
+                for which in range(limits):
+                    limit = read_limit(table, joint, which, u, v, twist)
+                    if limit.acts == 1 and limit.gap <= wp.float64(0.0):
+                        m.leans[t] = 1

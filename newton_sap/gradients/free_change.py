@@ -6,9 +6,9 @@ back solves for a virtual velocity of its own, as the step does with its own mat
 
 import warp as wp
 
-from ..multibody.efforts import own_inertia
+from ..multibody.efforts import external_wrench, own_inertia
 from ..multibody.free_motion import known_impulse, own_momentum
-from ..multibody.holding import holding_impulse, share_held
+from ..multibody.holding import holding_impulse, share_borne, share_held
 from ..multibody.spatial import inertia_times
 from ..multibody.velocity_products import product_force, rounds_needed, share_followed, swing_of
 from ..workspace import Joints, Motion, Tree
@@ -25,7 +25,12 @@ class Changes:
     held: wp.array[wp.float64]  # (D,) what that alone would change
     against: wp.array[wp.float64]  # (T,) minus its work on the load
     hold_size: wp.array[wp.float64]  # (T,) twice its kinetic energy
-    momentum: wp.array[wp.float64]  # (D,) load and the share of hold that counts
+    moved: wp.array[wp.float64]  # (D,) load and the share of hold that counts
+    push: wp.array[wp.float64]  # (D,) momentum from outside alone; what follows is empty where no tree can lean
+    fall: wp.array[wp.float64]  # (D,) what that would change
+    falls: wp.array[wp.float64]  # (T,) its work on what is moved
+    push_size: wp.array[wp.float64]  # (T,) twice its kinetic energy
+    momentum: wp.array[wp.float64]  # (D,) what is moved, less the share of the push that is borne
     first: wp.array[wp.float64]  # (D,) what that changes
     size: wp.array[wp.float64]  # (T,) twice its kinetic energy
     beyond: wp.array[wp.float64]  # (D,) momentum by products of that change
@@ -136,7 +141,39 @@ def let_hold(tree: Tree, c: Changes):
     """The load, with what joints hold against it."""
     dof = wp.tid()
     t = tree_of(tree, dof)
-    c.momentum[dof] = c.load[dof] + share_held(c.against[t], c.hold_size[t]) * c.hold[dof]
+    c.moved[dof] = c.load[dof] + share_held(c.against[t], c.hold_size[t]) * c.hold[dof]
+
+
+@wp.kernel
+def gather_pushes(scene: Scene, m: Motion, c: Changes):
+    """What forces from outside give the dofs of trees that lean."""
+    link = wp.tid()
+    tree = scene.tree
+    t = tree.link_tree[link]
+    if m.leans[t] == 1:
+        impulse = scene.step.dt * external_wrench(
+            tree, scene.joints, scene.bodies, m, scene.orders, scene.efforts, link
+        )
+        for p in range(tree.path_start[link] + m.locked[t], tree.path_start[link + 1]):
+            dof = tree.path_dof[p]
+            wp.atomic_add(c.push, dof, wp.dot(m.column[dof], impulse))
+
+
+@wp.kernel
+def measure_pushes(tree: Tree, c: Changes):
+    """How the changes by what pushes and by all that moves go together."""
+    dof = wp.tid()
+    t = tree_of(tree, dof)
+    wp.atomic_add(c.falls, t, c.fall[dof] * c.moved[dof])
+    wp.atomic_add(c.push_size, t, c.fall[dof] * c.push[dof])
+
+
+@wp.kernel
+def let_bear(tree: Tree, c: Changes):
+    """All that moves, less what is borne of the push."""
+    dof = wp.tid()
+    t = tree_of(tree, dof)
+    c.momentum[dof] = c.moved[dof] - share_borne(c.falls[t], c.push_size[t]) * c.push[dof]
 
 
 @wp.kernel

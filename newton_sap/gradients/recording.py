@@ -27,11 +27,14 @@ from .free_change import (
     find_holds,
     gather_loads,
     gather_products,
+    gather_pushes,
+    let_bear,
     let_hold,
     mass_power_of_dofs,
     mass_power_of_links,
     measure_changes,
     measure_holds,
+    measure_pushes,
     solve_mass,
     swing_links,
 )
@@ -51,6 +54,8 @@ _FOLLOWING = (
     measure_changes, add_followed,
 )  # fmt: skip
 """What laying the change of velocity on the tape launches."""
+_LEANING = (gather_pushes, measure_pushes, let_bear)
+"""And where trees may lean against something."""
 
 
 @cache
@@ -91,6 +96,7 @@ class Recorder:
             taped += [publish_loop_joints] if solver.topology.loop_joints else []
         if self._follows:
             taped += _FOLLOWING
+            taped += _LEANING if solver.touching.kernels else ()
             made += [factor_mass, solve_mass]
         if solver.actuators is not None:
             taped += [actuate]
@@ -140,13 +146,25 @@ class Recorder:
         mass = self._mass(size)
         self._unrecorded(factor_mass, size.group_count, [scene, m, mass])
         dofs = size.dof_count
-        counts = {"*": dofs} | dict.fromkeys(("against", "hold_size", "size", "further"), size.tree_count)
-        c = allocate(Changes, counts | dict.fromkeys(("held", "first", "second"), 0), self.device, requires_grad=True)
+        counts = {"*": dofs} | dict.fromkeys(
+            ("against", "hold_size", "falls", "push_size", "size", "further"), size.tree_count
+        )
+        counts |= dict.fromkeys(("held", "fall", "first", "second"), 0)
+        if not solver.touching.kernels:
+            counts |= dict.fromkeys(("push", "falls", "push_size", "momentum"), 0)
+        c = allocate(Changes, counts, self.device, requires_grad=True)
         self._launch(gather_loads, size.link_count, [scene, m, c])
         self._launch(find_holds, dofs, [scene, m, c])
         c.held = self._changed(scene, m, size, mass, c.hold)
         self._launch(measure_holds, dofs, [tree, c])
         self._launch(let_hold, dofs, [tree, c])
+        if solver.touching.kernels:
+            self._launch(gather_pushes, size.link_count, [scene, m, c])
+            c.fall = self._changed(scene, m, size, mass, c.push)
+            self._launch(measure_pushes, dofs, [tree, c])
+            self._launch(let_bear, dofs, [tree, c])
+        else:
+            c.momentum = c.moved
         c.first = self._changed(scene, m, size, mass, c.momentum)
         self._launch(gather_products, size.link_count, [scene, m, self._swung(scene, m, size, c.first), c])
         c.second = self._changed(scene, m, size, mass, c.beyond)
@@ -207,7 +225,7 @@ class Recorder:
     def _motion(self, solver) -> Motion:
         """Kinematics of the step's own, with the solver's mass matrix and free motion as constants."""
         lengths = {name: len(getattr(solver.motion, name)) for name in (*_PLACED, *_BALANCED)}
-        kept = {name: wp.clone(getattr(solver.motion, name)) for name in ("A", "v_star")}
+        kept = {name: wp.clone(getattr(solver.motion, name)) for name in ("A", "v_star", "leans")}
         m = self._own(Motion, self._no_motion, lengths, **kept)
         m.travel = m.v  # but for bounces, whose gradients are not known
         return m

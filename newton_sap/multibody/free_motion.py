@@ -91,7 +91,7 @@ def free_motion(
         add_to_parent(tree, m, link)
     factor_free_motion(tree, m, t)
     if rounds > 0:
-        follow_change(tree, joints, bodies, m, change, efforts, state.joint_q, t, rounds, dt)
+        follow_change(tree, joints, bodies, m, change, orders, efforts, state.joint_q, t, rounds, dt)
     solve_free_motion(tree, m, t)
     fastest = free_speed(tree, m, change, t)
     if note_pushes(tree, joints, m, change, efforts.targets, state.joint_q, t, dt):

@@ -1,14 +1,32 @@
-"""What joints hold: drives, springs, efforts, dry friction and limits against all else that moves a tree (F 1.1)."""
+"""What holds against all else that moves a tree: drives, springs, efforts, dry friction and limits of joints, contacts (F 1.1)."""
 
 import warp as wp
 
 from ..constraints.drives import explicit_effort, read_drive
 from ..workspace import Joints, Motion, Tree
 from .efforts import Efforts, joint_effort, own_inertia
+from .gyroscopic import TOGETHER
 from .joints import flies
 from .mass_matrix import solve_free
 
 wp.set_module_options({"enable_backward": False})
+
+MOST_BORNE = wp.constant(wp.float64(2.0))
+"""What presses harder than twice what pushes from outside does so by velocity products, and is followed."""
+
+
+@wp.func
+def rooted_tree(tree: Tree, joints: Joints, m: Motion, body: int):
+    """The tree of a body if it hangs on the world and its velocities change together, else -1."""
+    t = int(-1)
+    if body >= 0:
+        link = tree.body_link[body]
+        if link >= 0:
+            t = tree.link_tree[link]
+            floats = flies(joints, tree.link_joint[tree.tree_link_start[t]]) and m.locked[t] == 0
+            if floats or tree.tree_moves[t] != TOGETHER:
+                t = -1
+    return t
 
 
 @wp.func
@@ -72,6 +90,18 @@ def share_held(against: wp.float64, size: wp.float64):
         share = wp.float64(1.0)
         if against < size:
             share = against / size
+    return share
+
+
+@wp.func
+def share_borne(falls: wp.float64, size: wp.float64):
+    """How much of what pushes from outside is borne where a tree leans, by kinetic energy: weight and as much again.
+
+    ``falls`` is the product of the change with what the push alone would do, ``size`` the square of that.
+    """
+    share = wp.float64(0.0)
+    if falls > wp.float64(0.0):
+        share = wp.min(falls / size, MOST_BORNE)
     return share
 
 

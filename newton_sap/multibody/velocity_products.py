@@ -3,15 +3,16 @@
 A product of two velocities at the start of the step feeds a chain without damping. Here they are those of the middle of the
 step, ``v0 + d / 2``, so far as the change ``d`` is known: ``A v_star = r - dt S^T F(v0, d)``, where ``r`` has the products of
 ``v0`` with itself and ``F`` is linear in both. ``d`` is the change by these products and by other forces, less what joints hold
-(``holding``), and by the products of that change. Contacts have no part in it; what they hold is known only after the solve.
+(``holding``), and by the products of that change. Of contacts it is known only whether a tree leans on any: they bear its weight.
 """
 
 import warp as wp
 
+from ..boundary.convention import Orders
 from ..workspace import Bodies, Joints, Motion, Tree
-from .efforts import Efforts
+from .efforts import Efforts, external_wrench
 from .gyroscopic import TOGETHER, gyroscopic_products, share_of_midpoint, turns_far
-from .holding import let_joints_hold
+from .holding import let_joints_hold, share_borne
 from .joints import BALL, MOST_AXES, flies
 from .mass_matrix import solve_free
 from .spatial import angular, cross_motion, velocity_at, wrench_at
@@ -199,12 +200,49 @@ def share_followed(size: wp.float64, further: wp.float64):
 
 
 @wp.func
+def let_contacts_hold(
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    change: Motion,
+    orders: Orders,
+    efforts: Efforts,
+    t: int,
+    dt: wp.float64,
+):
+    """Let what a tree leans against bear what pushes from outside, so far as that makes the change of velocity smaller.
+
+    ``change.v0`` has the momentum that joints leave. Uses ``v``, ``travel`` and ``change.momentum``.
+    """
+    unlocked = tree.tree_dof_start[t] + m.locked[t]
+    end = tree.tree_dof_start[t + 1]
+    for dof in range(unlocked, end):
+        m.travel[dof] = change.v0[dof]
+    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+        change.momentum[link] = dt * external_wrench(tree, joints, bodies, m, orders, efforts, link)
+    gather_momentum(tree, m, change, t)
+    for dof in range(unlocked, end):
+        m.v[dof] = change.v0[dof]
+    solve_free(tree, m, m.v, t)
+    falls = wp.float64(0.0)
+    size = wp.float64(0.0)
+    for dof in range(unlocked, end):
+        falls += m.v[dof] * m.travel[dof]
+        size += m.v[dof] * change.v0[dof]
+    share = share_borne(falls, size)
+    for dof in range(unlocked, end):
+        change.v0[dof] = m.travel[dof] - share * change.v0[dof]
+
+
+@wp.func
 def follow_change(
     tree: Tree,
     joints: Joints,
     bodies: Bodies,
     m: Motion,
     change: Motion,
+    orders: Orders,
     efforts: Efforts,
     joint_q: wp.array[wp.float32],
     t: int,
@@ -217,6 +255,8 @@ def follow_change(
     """
     gather_momentum(tree, m, change, t)
     let_joints_hold(tree, joints, m, change, efforts, joint_q, t, dt)
+    if m.leans[t] == 1:
+        let_contacts_hold(tree, joints, bodies, m, change, orders, efforts, t, dt)
     size = solve_change(tree, m, change, t)
     if rounds > 1:
         for dof in range(tree.tree_dof_start[t], tree.tree_dof_start[t + 1]):

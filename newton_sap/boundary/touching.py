@@ -1,0 +1,103 @@
+"""Which trees that hang on the world lean against something at the start of a step (F 1.1)."""
+
+import numpy as np
+import warp as wp
+
+from ..constraints.coupling_table import BALL_LIMITS
+from ..multibody.gyroscopic import TOGETHER
+from ..multibody.holding import rooted_tree
+from ..multibody.kinematics import KINEMATIC
+from ..workspace import Arrivals, Bodies, CouplingTable, Joints, Motion, Shapes, StateArrays, Tree
+from .contact_materials import ContactOptions, material_of
+from .contact_rows import ContactRows
+from .contacts import measure_gap
+from .topology import FREELY, Topology, link_kinds
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.func
+def note_one(
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    shapes: Shapes,
+    m: Motion,
+    rows: ContactRows,
+    options: ContactOptions,
+    state: StateArrays,
+    i: int,
+    dt: wp.float64,
+):
+    """Note the trees of one of Newton's contacts if it is closed and on a link that can move."""
+    s0 = rows.shape0[i]
+    s1 = rows.shape1[i]
+    if wp.min(s0, s1) < 0 or s0 == s1 or wp.max(s0, s1) >= shapes.body.shape[0]:
+        return
+    t0 = rooted_tree(tree, joints, m, shapes.body[s0])
+    t1 = rooted_tree(tree, joints, m, shapes.body[s1])
+    if wp.max(t0, t1) < 0:
+        return
+    gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
+    if gap.group < 0 or gap.phi0 > wp.float64(0.0):
+        return
+    if material_of(shapes, rows, options, i, dt).stiffness > wp.float64(0.0):
+        if t0 >= 0 and gap.a.link >= 0:
+            m.leans[t0] = 1
+        if t1 >= 0 and gap.b.link >= 0:
+            m.leans[t1] = 1
+
+
+@wp.kernel
+def note_touching(
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    shapes: Shapes,
+    m: Motion,
+    arrivals: Arrivals,
+    rows: ContactRows,
+    options: ContactOptions,
+    state: StateArrays,
+    dt: wp.float64,
+    threads: int,
+):
+    """Note which trees of a part lean against something, by the contacts that were listed for it."""
+    if arrivals.part_head.shape[0] == 0:
+        for i in range(wp.tid(), wp.min(rows.count[0], rows.shape0.shape[0]), threads):
+            note_one(tree, joints, bodies, shapes, m, rows, options, state, i, dt)
+    else:
+        row = arrivals.part_head[tree.part] - 1
+        while row >= 0:
+            note_one(tree, joints, bodies, shapes, m, rows, options, state, row, dt)
+            row = arrivals.next[row] - 1
+
+
+class Touching:
+    """What trees that hang on the world may lean against: closed contacts, and limits of their ball joints that are reached."""
+
+    def __init__(self, table: CouplingTable, topology: Topology, model, moves: wp.array):
+        roots = topology.arrays["tree_link_start"][:-1]
+        flying = np.isin(link_kinds(model, topology.arrays["link_joint"][roots]), FREELY)
+        kinematic = (model.body_flags.numpy()[topology.arrays["link_body"][roots]] & int(KINEMATIC)) != 0
+        rooted = bool(((moves.numpy() == int(TOGETHER)) & (~flying | kinematic)).any())
+        self.kernels: list = []
+        """What a step launches for it; nothing where no tree can lean."""
+        if rooted and model.shape_count:
+            self.kernels.append(note_touching)
+        if rooted and (table.kind.numpy() == int(BALL_LIMITS)).any():
+            from ..constraints.ball_limits import note_limits  # kernels that few models need
+
+            self.kernels.append(note_limits)
+
+    def note(self, solver, frame) -> None:
+        """Note in ``solver.motion`` which trees lean."""
+        if self.kernels:
+            solver.motion.leans.zero_()
+        for kernel in self.kernels:
+            if kernel is not note_touching:
+                solver.launches.groups(kernel, [solver.joints, solver.couplings, solver.motion])
+            elif frame.rows is not None:
+                tables = [solver.joints, solver.bodies, solver.shapes, solver.motion, solver.arrivals, frame.rows]
+                given = [solver.contact_options, frame.before, frame.dt]
+                solver.launches.part_items(kernel, len(solver.arrivals.next), [*tables, *given])
