@@ -506,10 +506,9 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         counts |= {"A": size.block_size, "factor": size.factor_size}
         self.tree = size.to_device(device)
         self.motion = allocate(Motion, counts, device)
-        small = dict.fromkeys(
-            ("column", "bias", "mass", "moment", "inertia", "A", "factor", "v_star", "v", "travel", "drive_speed"), 0
-        )
-        self.motion_after = allocate(Motion, counts | small, device)
+        unused = ["column", "bias", "mass", "moment", "inertia", "A", "factor", "v_star", "v", "travel"]
+        unused += ["drive_speed", "leans", "group_speed"]
+        self.motion_after = allocate(Motion, counts | dict.fromkeys(unused, 0), device)
         self.motion_after.bias = self.motion_after.momentum  # velocity_products.push_products minds that
         rows = ROWS_PER_DOF * size.dof_count
         self.pools = Pools()
