@@ -16,6 +16,7 @@ from .linalg.lanes import sync
 from .minimizer.objective import contact_velocity, mass_times
 from .multibody.efforts import gravity_of
 from .multibody.joints import turns_freely
+from .multibody.mass_matrix import diagonal_entry
 from .multibody.spatial import angular, to_mat33d, velocity_at
 from .packed import pack_motion, pack_pools, pack_problem, pack_tree
 from .prefetch import fetch_group
@@ -89,7 +90,7 @@ def number_unknowns(tree: Tree, m: Motion, problem: Problem, g: int):
                 problem.A_row[u] = tree.tree_block_start[t] + i * size + locked
                 problem.v[u] = m.v0[first + i]
                 problem.v_star[u] = m.v_star[first + i]
-                problem.scale[u] = wp.float64(1.0) / wp.sqrt(m.A[tree.tree_block_start[t] + i * (size + 1)])
+                problem.scale[u] = wp.float64(1.0) / wp.sqrt(m.A[diagonal_entry(tree, t, first + i)])
                 problem.row_start[u] = 0
                 problem.row_end[u] = 0
             n += size - locked

@@ -3,6 +3,7 @@
 import warp as wp
 
 from ..multibody.joints import is_free
+from ..multibody.mass_matrix import diagonal_entry
 from ..workspace import Joints, Motion, RowLaw, RowPool, Tree
 from .axis_laws import (
     Axis,
@@ -68,12 +69,10 @@ def axis_rows(
 @wp.func
 def make_axis(tree: Tree, m: Motion, t: int, dof: int):
     """A dof with its effective mass and speed."""
-    first = tree.tree_dof_start[t]
-    size = tree.tree_dof_start[t + 1] - first
     axis = Axis()
     axis.dof = dof
     axis.newton_dof = tree.dof_public[dof]
-    axis.w = wp.float64(1.0) / m.A[tree.tree_block_start[t] + (dof - first) * (size + 1)]
+    axis.w = wp.float64(1.0) / m.A[diagonal_entry(tree, t, dof)]
     axis.v0 = m.v0[dof]
     axis.speed = wp.max(wp.abs(m.v0[dof]), wp.abs(m.v_star[dof]))
     return axis

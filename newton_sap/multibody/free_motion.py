@@ -8,7 +8,7 @@ from ..prefetch import fetch_tree
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .efforts import Efforts, external_wrench, joint_effort, own_inertia
 from .gyroscopic import gyroscopic_impulse
-from .mass_matrix import factor_free_motion, solve_free, write_column
+from .mass_matrix import diagonal_entry, factor_free_motion, solve_free, write_column
 from .reach import add_reactions, driven_speed, free_speed, note_pushes
 from .spatial import angular, cross_force, inertia_times, motion, velocity_at
 from .velocity_products import follow_change, rounds_needed
@@ -117,9 +117,7 @@ def add_joint_terms(
     armature, implicit = own_inertia(tree, joints, efforts, link, dof, dt)
     i = dof - tree.link_dof_start[link]
     effort = joint_effort(tree, joints, efforts, joint_q, link, i, m.v0[dof])
-    local = dof - tree.tree_dof_start[t]
-    size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
-    diagonal = tree.tree_block_start[t] + local * size + local
+    diagonal = diagonal_entry(tree, t, dof)
     m.A[diagonal] = m.A[diagonal] + armature + implicit
     m.v_star[dof] = wp.dot(m.column[dof], m.momentum[link]) + armature * m.v0[dof] + dt * effort
 

@@ -7,7 +7,7 @@ from ..workspace import Joints, Motion, Tree
 from .efforts import Efforts, joint_effort, own_inertia
 from .gyroscopic import TOGETHER
 from .joints import flies
-from .mass_matrix import solve_free
+from .mass_matrix import diagonal_entry, solve_free
 
 wp.set_module_options({"enable_backward": False})
 
@@ -69,9 +69,7 @@ def holding_impulse(
         impulse += dt * explicit_effort(drive, v0)
     friction = dt * wp.float64(joints.friction[public])
     if friction > wp.float64(0.0):
-        t = tree.link_tree[link]
-        first = tree.tree_dof_start[t]
-        inertia = m.A[tree.tree_block_start[t] + (dof - first) * (tree.tree_dof_start[t + 1] - first + 1)]
+        inertia = m.A[diagonal_entry(tree, tree.link_tree[link], dof)]
         impulse -= wp.clamp(inertia * v0 + load + impulse, -friction, friction)
     if coord >= 0:
         if pressed(joints, public, wp.float64(joint_q[coord]) + dt * v0, load + impulse):

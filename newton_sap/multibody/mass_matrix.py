@@ -13,6 +13,14 @@ fill_row = row_filling(wp.float64)
 
 
 @wp.func
+def diagonal_entry(tree: Tree, t: int, dof: int):
+    """Where the diagonal entry of a dof lies in ``A``."""
+    first = tree.tree_dof_start[t]
+    size = tree.tree_dof_start[t + 1] - first
+    return tree.tree_block_start[t] + (dof - first) * (size + 1)
+
+
+@wp.func
 def write_column(tree: Tree, m: Motion, t: int, link: int, dof: int):
     """Column ``dof`` of the mass matrix: the subtree's momentum under a unit rate, seen by every dof above it.
 
@@ -44,8 +52,8 @@ def free_block(tree: Tree, m: Motion, t: int):
 def factor_free_motion(tree: Tree, m: Motion, t: int):
     """Factor A_ff, of the dofs that are not prescribed."""
     size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
-    corner = tree.tree_block_start[t] + m.locked[t] * (size + 1)
     block = free_block(tree, m, t)
+    corner = diagonal_entry(tree, t, block.offset)
     for i in range(block.size):
         fill_row(m.factor, block, i, 0, m.A, corner + i * size, wp.float64(0.0))
     factor_alone(m.factor, block)

@@ -5,6 +5,7 @@ import warp as wp
 from ..constraints.drives import Targets, read_drive
 from ..workspace import Joints, Motion, Tree
 from .joints import flies
+from .mass_matrix import diagonal_entry
 from .spatial import angular, linear, motion, velocity_at
 
 wp.set_module_options({"enable_backward": False})
@@ -79,12 +80,10 @@ def note_pushes(
 
     ``change.v0`` has the momentum that each alone would take for it.
     """
-    first = tree.tree_dof_start[t]
-    size = tree.tree_dof_start[t + 1] - first
     pushed = bool(False)
     for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
         for dof in range(tree.link_dof_start[link], tree.link_dof_start[link + 1]):
-            inertia = m.A[tree.tree_block_start[t] + (dof - first) * (size + 1)]
+            inertia = m.A[diagonal_entry(tree, t, dof)]
             push = push_of(tree, joints, m, targets, joint_q, link, dof, inertia, dt)
             m.drive_speed[dof] = push.faster
             change.v0[dof] = inertia * push.change
