@@ -432,7 +432,7 @@ class Multibody:
                 load = dt * (outside + products)
                 hold = self._held(m, A, v0, load, dt * (force + holding) - implicit * v0, dt)
                 push = np.where(m.leaning(touching)[m.joint_of_dof], dt * outside, 0.0)
-                v_star += self._products_of_change(m, kin, A, v0, load, hold, push, dt)
+                v_star += self._products_of_change(m, kin, A, v0, load, hold, push, moves, dt)
         return A, v_star
 
     def _held(self, m, A, v0, load, impulse, dt):
@@ -447,13 +447,13 @@ class Multibody:
                 impulse[dof] = -load[dof]
         return impulse
 
-    def _products_of_change(self, m, kin, A, v0, load, hold, push, dt):
+    def _products_of_change(self, m, kin, A, v0, load, hold, push, moves, dt):
         """What velocity products add to v_star as they follow the change of velocity in the step, shape (dofs,)."""
         turn = dt * self._fastest_turn(m, kin)
-        moves = self._moves(m)[m.child[m.joint_of_dof]]
+        together = moves[m.child[m.joint_of_dof]] == TOGETHER
         added = np.zeros(m.dofs)
         for root in set(m.root[m.joint_of_dof]):  # tree by tree, which have no mass in common
-            dofs = (m.root[m.joint_of_dof] == root) & m.unknown & (moves == TOGETHER) & (turn > SLOW_TURN)
+            dofs = (m.root[m.joint_of_dof] == root) & m.unknown & together & (turn > SLOW_TURN)
             if not dofs.any():
                 continue
             block = A[np.ix_(dofs, dofs)]
@@ -509,10 +509,10 @@ class Multibody:
         """How the velocity of each body changes within a step, shape (bodies,)."""
         moves = np.full(m.bodies, HELD)
         if self.position_update == "symplectic":
+            free, tied = m.is_free(), m.tied()
             for j in np.flatnonzero(~m.loop):
-                alone = m.is_free()[j] and (m.root == m.root[j]).sum() == 1
-                tied = m.tied()[m.root[j]]
-                moves[m.child[j]] = HELD if tied else ALONE if alone else TOGETHER
+                alone = free[j] and (m.root == m.root[j]).sum() == 1
+                moves[m.child[j]] = HELD if tied[m.root[j]] else ALONE if alone else TOGETHER
         return moves
 
     def _gyroscopic_torque(self, I, inverse, w0, moves, dt):
