@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
-from .shell import usage_error
+from .shell import Device, Keywords, Preset, usage_error
 
 
 def bench(
-    scenes: Annotated[Optional[list[str]], typer.Argument(help="Scenes; all of them if none is named.")] = None,  # noqa: UP045
+    scenes: Annotated[list[str] | None, typer.Argument(help="Scenes; all of them if none is named.")] = None,
     solver: Annotated[str, typer.Option(help="Solver to measure: a registered name, mujoco_c or drake.")] = "sap",
     worlds: Annotated[str, typer.Option(help="Batch sizes, with commas.")] = "1,16,128",
-    vs: Annotated[Optional[list[str]], typer.Option(help="Peers to alternate with; repeat or use commas.")] = None,  # noqa: UP045
+    vs: Annotated[list[str] | None, typer.Option(help="Peers to alternate with; repeat or use commas.")] = None,
     eager: Annotated[bool, typer.Option("--eager", help="Only eager steps; without either flag both.")] = False,
     captured: Annotated[bool, typer.Option("--captured", help="Only captured graphs.")] = False,
-    device: Annotated[Optional[str], typer.Option(help="Warp device, such as cpu or cuda:0.")] = None,  # noqa: UP045
-    preset: Annotated[Optional[str], typer.Option(help="Preset of the solver, such as drake.")] = None,  # noqa: UP045
-    option: Annotated[Optional[list[str]], typer.Option(help="Keyword of the solver, as name=value.")] = None,  # noqa: UP045
+    device: Device = None,
+    preset: Preset = None,
+    option: Keywords = None,
     repeats: Annotated[int, typer.Option(min=1, help="Measurements of each row.")] = 5,
     seconds: Annotated[float, typer.Option(min=0.001, help="Shortest measurement, in seconds.")] = 0.5,
-    steps: Annotated[Optional[int], typer.Option(min=1, help="Steps of every measurement, not --seconds.")] = None,  # noqa: UP045
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps of every measurement, not --seconds.")] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Show where a step's time goes.")] = False,
     accuracy: Annotated[bool, typer.Option(help="Compare a short run with SAP at a 16 times smaller step.")] = True,
-    json_file: Annotated[Optional[Path], typer.Option("--json", help="Write everything as JSON.")] = None,  # noqa: UP045
-    markdown_file: Annotated[Optional[Path], typer.Option("--markdown", help="Write the tables as Markdown.")] = None,  # noqa: UP045
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write everything as JSON.")] = None,
+    markdown_file: Annotated[Path | None, typer.Option("--markdown", help="Write the tables as Markdown.")] = None,
 ) -> None:
     """Time solvers on validated scenes, with accuracy beside every time; exit code 1 if a row failed.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
-from .shell import forward_only, usage_error
+from .shell import Device, forward_only, usage_error
 
 
 def compare(
@@ -15,11 +15,11 @@ def compare(
     solvers: Annotated[
         str, typer.Option(help="Solvers with commas; NAME/16 divides the time step by 16.")
     ] = "sap,mujoco,featherstone,xpbd",
-    output: Annotated[Optional[Path], typer.Option(help="Folder for the JSON, Markdown and HTML reports.")] = None,  # noqa: UP045
-    num_frames: Annotated[Optional[int], typer.Option(min=1, help="Frames to simulate, 60 per second.")] = None,  # noqa: UP045
-    option: Annotated[Optional[list[str]], typer.Option(help="Keyword of a solver, as solver.name=value.")] = None,  # noqa: UP045
+    output: Annotated[Path | None, typer.Option(help="Folder for the JSON, Markdown and HTML reports.")] = None,
+    num_frames: Annotated[int | None, typer.Option(min=1, help="Frames to simulate, 60 per second.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Keyword of a solver, as solver.name=value.")] = None,
     reference: Annotated[bool, typer.Option(help="Compare with SAP at a 16 times smaller step.")] = True,
-    device: Annotated[Optional[str], typer.Option(help="Warp device, such as cpu or cuda:0.")] = None,  # noqa: UP045
+    device: Device = None,
 ) -> None:
     """Run one scene under several solvers; exit code 1 if one gave no result or SAP's run was not healthy.
 

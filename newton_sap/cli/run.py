@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
-from .shell import usage_error
+from .shell import Device, Keywords, Preset, usage_error
 
 
 def run(
     name: Annotated[str, typer.Argument(help="Example, as in: python -m newton.examples NAME")],
-    extra: Annotated[Optional[list[str]], typer.Argument(help="After --: arguments for the example itself.")] = None,  # noqa: UP045
+    extra: Annotated[list[str] | None, typer.Argument(help="After --: arguments for the example itself.")] = None,
     solver: Annotated[str, typer.Option(help="Solver to use; 'original' keeps the example's own.")] = "sap",
     viewer: Annotated[str, typer.Option(help="null, gl, viser, usd or rerun.")] = "null",
-    num_frames: Annotated[Optional[int], typer.Option(min=1, help="Frames; else 100, in a window no end.")] = None,  # noqa: UP045
-    world_count: Annotated[Optional[int], typer.Option(min=1, help="Worlds, where the example has the option.")] = None,  # noqa: UP045
-    device: Annotated[Optional[str], typer.Option(help="Warp device, such as cpu or cuda:0.")] = None,  # noqa: UP045
-    preset: Annotated[Optional[str], typer.Option(help="Preset of the solver, such as drake.")] = None,  # noqa: UP045
-    option: Annotated[Optional[list[str]], typer.Option(help="Keyword of the solver, as name=value.")] = None,  # noqa: UP045
+    num_frames: Annotated[int | None, typer.Option(min=1, help="Frames; else 100, in a window no end.")] = None,
+    world_count: Annotated[int | None, typer.Option(min=1, help="Worlds, where the example has the option.")] = None,
+    device: Device = None,
+    preset: Preset = None,
+    option: Keywords = None,
     eager: Annotated[bool, typer.Option("--eager", help="Never replay a recorded graph.")] = False,
     test: Annotated[bool, typer.Option("--test", help="Apply the example's own checks.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show compilation and tracebacks.")] = False,
-    output: Annotated[Optional[Path], typer.Option(help="Write the result as JSON.")] = None,  # noqa: UP045
-    picture: Annotated[Optional[Path], typer.Option(help="Draw the last frame to this PNG, without a window.")] = None,  # noqa: UP045
+    output: Annotated[Path | None, typer.Option(help="Write the result as JSON.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the last frame to this PNG, without a window.")] = None,
 ) -> None:
     """Run a bundled Newton example with another solver in place of its own.
 

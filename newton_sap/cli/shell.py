@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 from rich.console import Console
+
+Device = Annotated[str | None, typer.Option(help="Warp device, such as cpu or cuda:0.")]
+Preset = Annotated[str | None, typer.Option(help="Preset of the solver, such as drake.")]
+Keywords = Annotated[list[str] | None, typer.Option(help="Keyword of the solver, as name=value.")]
 
 _complaints = Console(stderr=True, highlight=False)
 
