@@ -49,6 +49,8 @@ class SolverReport:
     """Steps that ended at the iteration limit or stalled."""
     non_finite_steps: np.ndarray
     """Steps whose input or result was not finite."""
+    last_failure: np.ndarray
+    """Why the last of the steps counted in these two stopped, an index into ``REASONS``; 0 where there is none."""
     contacts_dropped: np.ndarray
     """Contacts that found no room in the solver, or none for their spin friction, over all steps. While all worlds together
     have more contacts than :attr:`contact_capacity`, each may keep an equal share of it: its deepest."""
@@ -94,6 +96,7 @@ class SolverReport:
             "stopped because": ", ".join(sorted({REASONS[r] for r in self.reason})) or "-",
             "unconverged steps": int(self.unconverged_steps.sum()),
             "non-finite steps": int(self.non_finite_steps.sum()),
+            "last failures": ", ".join(sorted({REASONS[r] for r in self.last_failure if r})) or "-",
             "contacts dropped": f"{self.contacts_dropped.sum()} (capacity {self.contact_capacity})",
             "contact rows lost": self.contact_rows_lost,
             "memory per group [KiB]": f"{self.memory / 1024 / max(len(self.world), 1):.1f}",
@@ -147,7 +150,7 @@ def require_healthy(report: SolverReport, before: SolverReport | None) -> None:
     ):
         grown = growth(name) > 0
         if grown.any():
-            reasons = ", ".join(sorted({REASONS[r] for r in report.reason[grown]}))
+            reasons = ", ".join(sorted({REASONS[r] for r in report.last_failure[grown]}))
             found.append(f"{_name_worlds(report, grown)} {what} ({reasons})")
     dropped = growth("contacts_dropped")
     if (dropped > 0).any():
@@ -198,7 +201,7 @@ def clear_stats(stats: Stats, group_world: wp.array[wp.int32], mask: wp.array[wp
         stats.iterations[g] = 0
         stats.iterations_max[g] = 0
         stats.line_search[g] = 0
-        stats.reason[g] = 0
+        stats.reason[g] = wp.int8(0)
         stats.residual[g] = wp.float64(0.0)
         stats.scale[g] = wp.float64(0.0)
         stats.contacts[g] = 0
@@ -206,5 +209,6 @@ def clear_stats(stats: Stats, group_world: wp.array[wp.int32], mask: wp.array[wp
         stats.penetration[g] = wp.float64(0.0)
         stats.unconverged_steps[g] = 0
         stats.non_finite_steps[g] = 0
+        stats.last_failure[g] = wp.int8(0)
         stats.steps[g] = 0
         stats.dropped[g] = 0

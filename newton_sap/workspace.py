@@ -413,7 +413,7 @@ class Stats:
 
     iterations: wp.array[wp.int32]
     line_search: wp.array[wp.int32]  # evaluations of the slope
-    reason: wp.array[wp.int32]  # diagnostics.REASONS
+    reason: wp.array[wp.int8]  # diagnostics.REASONS
     residual: wp.array[wp.float64]  # [sqrt(J)]
     scale: wp.array[wp.float64]  # [sqrt(J)]
     contacts: wp.array[wp.int32]
@@ -423,6 +423,7 @@ class Stats:
     contacts_peak: wp.array[wp.int32]
     unconverged_steps: wp.array[wp.int32]
     non_finite_steps: wp.array[wp.int32]
+    last_failure: wp.array[wp.int8]  # the reason of the last of these
     steps: wp.array[wp.int32]
     dropped: wp.array[wp.int32]  # contacts that found no slot, or none for their spin
     overflows: wp.array[wp.int32]  # (1,) zero until a group finds too few slots

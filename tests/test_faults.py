@@ -220,6 +220,9 @@ def test_world_recovers_after_a_fault(clean):
     report = sick.solver.report()
     assert before == report.non_finite_steps[SICK] == 1
     assert np.isfinite(sick.result()).all() and REASONS[report.reason[SICK]] in ("optimal", "cost settled")
+    assert REASONS[report.last_failure[SICK]] == "non-finite" and np.count_nonzero(report.last_failure) == 1
+    sick.solver.reset(sick.state)
+    assert not sick.solver.report().last_failure.any()
 
 
 # Overflow -----------------------------------------------------------------------------------------------------------
@@ -532,6 +535,7 @@ def test_too_few_iterations(limit, law):
     needed = full.solver.report().iterations
     counted = worlds.solver.report().unconverged_steps
     np.testing.assert_array_equal(counted, needed > limit)
+    np.testing.assert_array_equal(worlds.solver.report().last_failure > 0, counted > 0)
     easy = (limit, law) == (1, "sap")  # quadratic here: one iteration finds the minimum
     assert (counted > 0).any() != easy
     worlds.run(steps - 1)

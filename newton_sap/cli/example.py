@@ -317,7 +317,7 @@ def non_finite_members(state: object) -> list[str]:
     return found
 
 
-_PER_GROUP = ("world", "reason")
+_PER_GROUP = ("world", "reason", "last_failure")
 _TOTALS = ("contacts", "contacts_dropped", "line_search_evaluations", "unconverged_steps", "non_finite_steps")
 
 

@@ -105,13 +105,15 @@ def record(
         stats.iterations[g] = now.spent + now.iterations
         stats.iterations_max[g] = wp.max(stats.iterations_max[g], now.spent + now.iterations)
         stats.line_search[g] = now.evaluations
-        stats.reason[g] = now.reason
+        stats.reason[g] = wp.int8(now.reason)
         stats.residual[g] = value.residual
         stats.scale[g] = value.scale
         if now.reason == ITERATION_LIMIT or now.reason == STALLED:
             stats.unconverged_steps[g] = stats.unconverged_steps[g] + 1
+            stats.last_failure[g] = wp.int8(now.reason)
         if now.reason == NON_FINITE:
             stats.non_finite_steps[g] = stats.non_finite_steps[g] + 1
+            stats.last_failure[g] = wp.int8(now.reason)
 
 
 @cache
