@@ -19,7 +19,6 @@ class NativeRun:
 
     modes = ("native",)
     solver: Any = None
-    pipeline = None
 
     def __init__(self, scene: BenchScene, name: str):
         self.scene, self.name = scene, name
@@ -56,9 +55,6 @@ class NativeRun:
     def velocities(self) -> np.ndarray | None:
         """Return body velocities, None where they are not read."""
         return None
-
-    def report(self) -> None:
-        """These engines have no report of ours."""
 
     def iterations(self) -> np.ndarray | None:
         """Return the iterations of the last step by world, None if the engine does not tell."""

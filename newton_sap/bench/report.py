@@ -89,23 +89,25 @@ def profile_cells(profile: dict) -> list[list[str]]:
 
 def markdown(outcome: Outcome, facts: dict) -> str:
     """Return the whole outcome as Markdown."""
-    parts = [_facts_line(facts), _table(COLUMNS, map(cells, outcome.rows)), LEGEND]
+    parts = [provenance(facts), table(COLUMNS, map(cells, outcome.rows)), LEGEND]
     if outcome.ratios:
-        parts.append(_table(RATIO_COLUMNS, map(ratio_cells, outcome.ratios)))
+        parts.append(table(RATIO_COLUMNS, map(ratio_cells, outcome.ratios)))
     for profile in outcome.profiles:
-        parts += [f"### {profile_title(profile)}", _table(PROFILE_COLUMNS, profile_cells(profile))]
+        parts += [f"### {profile_title(profile)}", table(PROFILE_COLUMNS, profile_cells(profile))]
     return "\n\n".join(parts) + "\n"
 
 
-def _facts_line(facts: dict) -> str:
+def provenance(facts: dict) -> str:
+    """Return date, versions and machine in a line."""
     packages = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
     machine = facts["machine"]
     return f"{facts['date']}; {packages}; {machine['device']}, {machine['processor']}, {machine['cores']} cores."
 
 
-def _table(columns, rows) -> str:
-    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+def table(head, rows) -> str:
+    """Return cells as a Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows])
 
 
 def facts(settings: Settings) -> dict:

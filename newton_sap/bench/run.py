@@ -217,6 +217,13 @@ class WarpRun:
         data = getattr(self.solver, "mjw_data", None)
         return None if data is None else data.solver_niter.numpy().copy()
 
+    def scaled_residual(self) -> float | None:
+        """Return the last step's largest residual over its scale, None if the solver does not tell."""
+        report = self.report()
+        if report is None or not hasattr(report, "residual") or not len(report.residual):
+            return None
+        return float((report.residual / np.maximum(report.scale, 1e-300)).max())
+
     def complaints(self) -> list[str]:
         """Return what the solver itself says went wrong since it was built."""
         report = self.report()

@@ -44,8 +44,6 @@ class BenchScene:
     """(TABLE, dofs) random joint forces [N or N m], the next one every ``RENEWAL`` steps; None leaves joints alone."""
     floor: float = -math.inf
     """Height [m] below which no body's origin may sink; ``-inf`` where there is no ground."""
-    speed_limit: float = 200.0
-    """Speed [m/s or rad/s] beyond which the scene counts as blown up."""
     rests: bool = True
     """Whether everything should come to rest, so that contact forces carry the weight."""
     conservative: bool = False

@@ -236,7 +236,7 @@ def _ratios(settings: Settings, rows: dict, times: dict) -> list[Ratio]:
 
 def _profiled(settings: Settings, row: Row, runs: dict) -> bool:
     run = runs.get((row.solver, row.mode), (None,))[0]
-    first = row.mode == next((mode for mode in settings.modes), None)
+    first = row.mode in settings.modes[:1]
     return row.solver == settings.solver and first and isinstance(run, WarpRun) and not row.failed
 
 

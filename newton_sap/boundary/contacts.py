@@ -110,9 +110,8 @@ def make_side(
             position = to_vec3d(wp.transform_get_translation(state.body_q[body]))
             rotation = to_quatd(wp.transform_get_rotation(state.body_q[body]))
             com = position + wp.quat_rotate(rotation, to_vec3d(bodies.com[body]))
-            qd = state.body_qd[body]
-            w = wp.vec3d(wp.float64(qd[3]), wp.float64(qd[4]), wp.float64(qd[5]))
-            v_C = wp.vec3d(wp.float64(qd[0]), wp.float64(qd[1]), wp.float64(qd[2]))
+            v_C = to_vec3d(wp.spatial_top(state.body_qd[body]))
+            w = to_vec3d(wp.spatial_bottom(state.body_qd[body]))
             side.prescribed = motion(w, v_C + wp.cross(com, w))
     side.support = position + wp.quat_rotate(rotation, to_vec3d(point))
     # The margin is along the normal, and a round body that turns is touched at another point of its surface.

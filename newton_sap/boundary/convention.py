@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import warp as wp
 
+from ..multibody.spatial import motion, to_vec3d
+
 wp.set_module_options({"enable_backward": False})
 
 ORDERS = ("public", "sap")
@@ -107,15 +109,13 @@ def orders_at_end(orders: Orders) -> Orders:
 @wp.func
 def sap_velocity(v_C: wp.vec3d, w: wp.vec3d, r: wp.vec3d):
     """P_v(r): [v_C, w] to [w, v_O]."""
-    v_O = v_C + wp.cross(r, w)
-    return wp.spatial_vectord(w[0], w[1], w[2], v_O[0], v_O[1], v_O[2])
+    return motion(w, v_C + wp.cross(r, w))
 
 
 @wp.func
 def sap_force(f: wp.vec3d, tau_C: wp.vec3d, r: wp.vec3d):
     """P_f(r): [f, tau_C] to [tau_O, f]."""
-    tau_O = tau_C + wp.cross(r, f)
-    return wp.spatial_vectord(tau_O[0], tau_O[1], tau_O[2], f[0], f[1], f[2])
+    return motion(tau_C + wp.cross(r, f), f)
 
 
 @wp.func
@@ -128,7 +128,7 @@ def read3(values: wp.array[wp.float32], start: int):
 def free_velocity(orders: Orders, v_C: wp.vec3d, w: wp.vec3d, r_OC: wp.vec3d):
     """[v_C, w] to [w, v_ref], with the solver's reference point."""
     if orders.reference_is_com == 1:
-        return wp.spatial_vectord(w[0], w[1], w[2], v_C[0], v_C[1], v_C[2])
+        return motion(w, v_C)
     return sap_velocity(v_C, w, r_OC)
 
 
@@ -146,9 +146,8 @@ def free_velocity_from_joint_qd(orders: Orders, joint_qd: wp.array[wp.float32], 
 @wp.func
 def free_velocity_from_body_qd(orders: Orders, body_qd: wp.array[wp.spatial_vector], body: int, r_OC: wp.vec3d):
     """A body's velocity as [w, v_ref]; ``body_qd`` is in public order always."""
-    V = body_qd[body]
-    v_C = wp.vec3d(wp.float64(V[0]), wp.float64(V[1]), wp.float64(V[2]))
-    w = wp.vec3d(wp.float64(V[3]), wp.float64(V[4]), wp.float64(V[5]))
+    v_C = to_vec3d(wp.spatial_top(body_qd[body]))
+    w = to_vec3d(wp.spatial_bottom(body_qd[body]))
     return free_velocity(orders, v_C, w, r_OC)
 
 
@@ -174,16 +173,15 @@ def free_force_from_joint_f(orders: Orders, joint_f: wp.array[wp.float32], start
     head = read3(joint_f, start)
     tail = read3(joint_f, start + 3)
     if orders.joint_f == 1:
-        return wp.spatial_vectord(head[0], head[1], head[2], tail[0], tail[1], tail[2])
+        return motion(head, tail)
     return sap_force(head, tail, r_OC)
 
 
 @wp.func
 def residual_from_body_f(orders: Orders, body_f: wp.array[wp.spatial_vector], body: int, r_OC: wp.vec3d):
     """The residual -[tau_O, f] of an external body wrench from either order."""
-    F = body_f[body]
-    head = wp.vec3d(wp.float64(F[0]), wp.float64(F[1]), wp.float64(F[2]))
-    tail = wp.vec3d(wp.float64(F[3]), wp.float64(F[4]), wp.float64(F[5]))
+    head = to_vec3d(wp.spatial_top(body_f[body]))
+    tail = to_vec3d(wp.spatial_bottom(body_f[body]))
     if orders.body_f == 1:
-        return wp.spatial_vectord(head[0], head[1], head[2], tail[0], tail[1], tail[2])
+        return motion(head, tail)
     return -sap_force(head, tail, r_OC)

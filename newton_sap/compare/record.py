@@ -10,13 +10,11 @@ import numpy as np
 import warp as wp
 
 from ..bench.run import PER_GRAPH, WarpRun
-from ..bench.validation import contact_state, upward_force
+from ..bench.validation import SPEED_LIMIT, contact_state, upward_force
 from ..bodies import weight
 from ..scenes import Scene
 from .contestants import Contestant, capacity, mapped_options
 
-SPEED_LIMIT = 200.0
-"""Speed [m/s or rad/s] beyond which a run counts as diverged."""
 RANGE_LIMIT = 100.0
 """Distance [m] from the origin beyond which a run counts as diverged."""
 _SAME = 1.0e-3
@@ -138,13 +136,6 @@ class SceneRun(WarpRun):
             return float(np.max(counted)) if np.size(counted) else 0.0
         fixed = getattr(self.solver, "iterations", None)
         return float(fixed) if isinstance(fixed, int) and not isinstance(fixed, bool) else None
-
-    def scaled_residual(self) -> float | None:
-        """Return the last step's residual over its scale, None if the solver does not tell."""
-        report = self.report()
-        if report is None or not hasattr(report, "residual") or not len(report.residual):
-            return None
-        return float((report.residual / np.maximum(report.scale, 1e-300)).max())
 
 
 class _Probe:

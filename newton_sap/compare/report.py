@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..bench import report as bench_report
+from ..bench.report import number, table
 from .measures import METRICS, Metric
 from .record import Recording
 
@@ -31,11 +32,6 @@ THEORY_LEGEND = f"{NOT_COVERED}: the formula does not hold for this solver; -: i
 def facts(settings: Settings) -> dict[str, Any]:
     """Return versions, machine, options and date."""
     return {**bench_report.facts(settings), "schema": SCHEMA}
-
-
-def number(value: float | None) -> str:
-    """Return three significant digits, ``-`` for None."""
-    return bench_report.number(value)
 
 
 def applicable(comparison: Comparison) -> list[Metric]:
@@ -89,27 +85,19 @@ def summary(comparison: Comparison) -> str:
 
 def provenance(comparison: Comparison) -> str:
     """Return date, versions and machine in a line."""
-    known = comparison.facts
-    packages = ", ".join(f"{name} {version}" for name, version in known["versions"].items())
-    machine = known["machine"]
-    return f"{known['date']}; {packages}; {machine['device']}, {machine['processor']}, {machine['cores']} cores."
+    return bench_report.provenance(comparison.facts)
 
 
 def markdown(comparison: Comparison) -> str:
     """Return metrics, theory and parameters as Markdown."""
     parts = [f"# {comparison.scene.name} under {', '.join(comparison.settings.solvers)}"]
-    parts += [summary(comparison), _table(*cells(comparison))]
+    parts += [summary(comparison), table(*cells(comparison))]
     head, rows = prediction_cells(comparison)
     if rows:
-        parts += ["## Theory and measurement", _table(head, rows), THEORY_LEGEND]
-    parts += ["## What each solver was given", _table(*parameter_cells(comparison))]
+        parts += ["## Theory and measurement", table(head, rows), THEORY_LEGEND]
+    parts += ["## What each solver was given", table(*parameter_cells(comparison))]
     parts += ["## Columns", "\n".join(f"- **{m.title}**: {m.meaning}" for m in applicable(comparison))]
     return "\n\n".join([*parts, provenance(comparison)]) + "\n"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows])
 
 
 def as_dict(comparison: Comparison) -> dict[str, Any]:
