@@ -12,7 +12,7 @@ from ..constraints.drives import Targets
 from ..constraints.laws import CONTACT_LAWS
 from ..minimizer.continuation import PATIENCE
 from ..minimizer.friction_bound import RENEWALS
-from ..minimizer.settings import ROUGH, Settings
+from ..minimizer.settings import LEAST_ACCURACY, ROUGH, Settings
 from ..multibody.efforts import Efforts
 from ..workspace import Bodies, Joints, Shapes, StateArrays
 from .contact_materials import ContactOptions
@@ -163,6 +163,7 @@ def minimizer_settings(options) -> Settings:
     out.patience = PATIENCE if law.narrow else -1
     out.optimality_abs = options.optimality_abs
     out.optimality_rel = options.optimality_rel
+    out.optimality_rough = max(float(LEAST_ACCURACY), options.optimality_rel)
     out.cost_abs = options.cost_abs
     out.cost_rel = options.cost_rel
     out.line_search_iterations = options.line_search_max_iterations

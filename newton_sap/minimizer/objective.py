@@ -10,6 +10,7 @@ from ..constraints.slip_direction import follow_slip
 from ..linalg.inner_loops import add_transposed, blocks_times, jacobian_times
 from ..linalg.lanes import sync, total
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool, Tree
+from .settings import Settings
 
 wp.set_module_options({"enable_backward": False})
 
@@ -146,17 +147,28 @@ def measure(problem: Problem, at: Range, constraint_cost: wp.float64):
 
 
 @wp.func
-def trees_settled(tree: Tree, problem: Problem, at: Range, g: int, accuracy: wp.float64, optimality_abs: wp.float64):
+def floor_square(problem: Problem, u: int, rounding: wp.float64):
+    """Square of what rounding leaves of one unknown's residual: a share of the size in ``dp``; zero reads nothing."""
+    if rounding == wp.float64(0.0):
+        return rounding
+    floor = rounding * problem.scale[u] * problem.dp[u]
+    return floor * floor
+
+
+@wp.func
+def trees_settled(tree: Tree, problem: Problem, at: Range, g: int, settings: Settings, rounding: wp.float64):
     """Whether each tree's own residual is small against its own scale; a heavy fast one hides what light ones lack."""
     unsettled = wp.float64(0.0)
     for t in range(tree.group_tree_start[g] + at.lane, tree.group_tree_start[g + 1], at.lanes):
         start = problem.tree_start[t]
         if start >= 0:
             squares = wp.vec3d()
+            floor = wp.float64(0.0)
             for u in range(at.base + start, at.base + problem.block_end[at.base + start]):
                 squares += scaled_squares(problem, u)
-            scale = wp.sqrt(wp.max(squares[1], squares[2]))
-            if wp.sqrt(squares[0]) > optimality_abs + accuracy * scale:
+                floor += floor_square(problem, u, rounding)
+            goal = settings.optimality_abs + settings.optimality_rough * wp.sqrt(wp.max(squares[1], squares[2]))
+            if not wp.sqrt(squares[0]) <= goal + wp.sqrt(floor):
                 unsettled += wp.float64(1.0)
     return total(unsettled) == wp.float64(0.0)
 

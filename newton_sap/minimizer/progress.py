@@ -8,7 +8,7 @@ from .continuation import STIFFER, Stage, first_stage, next_stage, stiffen
 from .friction_bound import far_off, renew_bounds, renewal_due
 from .line_search import NO_DESCENT, Step
 from .objective import Range, Value, trees_settled
-from .settings import EASY, Settings
+from .settings import EASY, LEAST_ACCURACY, Settings
 
 wp.set_module_options({"enable_backward": False})
 
@@ -21,10 +21,6 @@ STALLED = wp.constant(4)
 NON_FINITE = wp.constant(5)
 GOES_ON = wp.constant(-1)
 """In place of a reason."""
-
-LEAST_ACCURACY = wp.constant(wp.float64(1.0e-3))
-"""Residual over scale of each tree, beside the tolerance for the group; bites where one outweighs another a thousand times.
-And of the group where only its cost tells that it is done, or to look at sleeping rows."""
 
 
 @wp.struct
@@ -70,12 +66,11 @@ def verdict(tree: Tree, problem: Problem, at: Range, g: int, value: Value, now: 
     """Why the iteration ends at this value, or that it goes on."""
     if not (wp.isfinite(value.residual) and wp.isfinite(value.cost)):
         return NON_FINITE
-    accuracy = wp.max(LEAST_ACCURACY, settings.optimality_rel)
     if value.residual <= settings.optimality_abs + settings.optimality_rel * value.scale:
-        if trees_settled(tree, problem, at, g, accuracy, settings.optimality_abs):
+        if trees_settled(tree, problem, at, g, settings, wp.float64(0.0)):
             return OPTIMAL
     if cost_settled(value, now, settings):
-        if value.residual <= settings.optimality_abs + accuracy * value.scale:
+        if value.residual <= settings.optimality_abs + settings.optimality_rough * value.scale:
             return COST
         return STALLED  # rounding left no direction that leads on
     if now.iterations >= settings.max_iterations:

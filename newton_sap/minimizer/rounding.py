@@ -4,8 +4,7 @@ import warp as wp
 
 from ..linalg.lanes import sync, total
 from ..workspace import Pools, Problem, Tree
-from .objective import Range, Value, scaled_squares
-from .progress import LEAST_ACCURACY
+from .objective import Range, Value, floor_square, trees_settled
 from .settings import Settings
 
 wp.set_module_options({"enable_backward": False})
@@ -43,23 +42,8 @@ def add_sizes(pools: Pools, problem: Problem, at: Range):
 def only_rounding(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int, value: Value, settings: Settings):
     """Whether a group, and each of its trees, would be done but for the rounding of its impulses."""
     add_sizes(pools, problem, at)
-    accuracy = wp.max(LEAST_ACCURACY, settings.optimality_rel)
-    unsettled = wp.float64(0.0)
-    all_sizes = wp.float64(0.0)
-    for t in range(tree.group_tree_start[g] + at.lane, tree.group_tree_start[g + 1], at.lanes):
-        start = problem.tree_start[t]
-        if start >= 0:
-            squares = wp.vec3d()
-            sizes = wp.float64(0.0)
-            for u in range(at.base + start, at.base + problem.block_end[at.base + start]):
-                squares += scaled_squares(problem, u)
-                size = problem.scale[u] * problem.dp[u]
-                sizes += size * size
-            all_sizes += sizes
-            goal = settings.optimality_abs + accuracy * wp.sqrt(wp.max(squares[1], squares[2]))
-            if not wp.sqrt(squares[0]) <= goal + ROUNDING * wp.sqrt(sizes):
-                unsettled += wp.float64(1.0)
-    goal = settings.optimality_abs + settings.optimality_rel * value.scale
-    if not value.residual <= goal + ROUNDING * wp.sqrt(total(all_sizes)):
-        unsettled += wp.float64(1.0)
-    return total(unsettled) == wp.float64(0.0)
+    floor = wp.float64(0.0)
+    for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
+        floor += floor_square(problem, u, ROUNDING)
+    goal = settings.optimality_abs + settings.optimality_rel * value.scale + wp.sqrt(total(floor))
+    return value.residual <= goal and trees_settled(tree, problem, at, g, settings, ROUNDING)

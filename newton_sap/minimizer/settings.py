@@ -6,6 +6,9 @@ wp.set_module_options({"enable_backward": False})
 
 EASY = wp.constant(10)
 """Iterations within which nearly all solves end. A longer one takes exact steps."""
+LEAST_ACCURACY = wp.constant(wp.float64(1.0e-3))
+"""Residual over scale of each tree, beside the tolerance for the group; bites where one outweighs another a thousand times.
+And of the group where only its cost tells that it is done, or to look at sleeping rows."""
 ROUGH = 0.25
 """Power of the line search's tolerance that those solves search to."""
 
@@ -18,6 +21,7 @@ class Settings:
     patience: int  # iterations after which contacts are softened for a while; negative for never
     optimality_abs: wp.float64  # [sqrt(J)]
     optimality_rel: wp.float64
+    optimality_rough: wp.float64  # the same, but no less than LEAST_ACCURACY
     cost_abs: wp.float64  # [J]
     cost_rel: wp.float64
     line_search_iterations: int
