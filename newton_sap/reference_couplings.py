@@ -97,7 +97,7 @@ class Pair:
 
     def held_at(self):
         """Where errors are held: 0 at the first anchor, 1 at the second."""
-        if self.m.linear_count[self.j] > 0 and self.m.type[self.j] != BALL or not self.moves(self.a):
+        if not self.moves(self.a):
             return 1.0
         return 0.5 if self.moves(self.b) else 0.0
 
@@ -151,22 +151,32 @@ def perpendicular(a):
     return unit(e - (a @ e) * a)
 
 
+def turns_along(pair, axis):
+    """Whether a joint that leaves one angle free, or all, leaves that about an axis of its anchors."""
+    angular = _angular(pair)
+    return len(angular) == 3 or len(angular) == 1 and np.linalg.norm(np.cross(angular[0], axis)) < 0.1
+
+
 def held_translation(pair):
     """Yield ``(J, gap, bend)`` across the free linear axes, ``bend`` a bound per dof of how its own motion changes J."""
     axes = _axes(pair, slice(0, pair.m.linear_count[pair.j])) if pair.m.type[pair.j] != BALL else []
     d = pair.X_b[0] - pair.X_a[0]
-    point = pair.X_a[0] + pair.held_at() * d
+    point = pair.X_b[0] if len(axes) else pair.X_a[0] + pair.held_at() * d
+    carried = 0.0
     if len(axes) == 0:
         across = pair.R_a.T
     elif len(axes) == 1:
         first = pair.R_a @ perpendicular(axes[0])
         across = [first, np.cross(pair.R_a @ axes[0], first)]
+        if turns_along(pair, axes[0]):
+            carried = 1.0 - pair.held_at()
     else:
         across = [unit(np.cross(pair.R_a @ axes[0], pair.R_a @ axes[1]))] if len(axes) == 2 else []
     J = pair.linear(point)
     bend = np.linalg.norm(pair.angular(), axis=0) * np.linalg.norm(J, axis=0)
+    away = sum((e @ d) * e for e in across)
     for e in across:
-        yield e @ J, e @ d, bend
+        yield e @ J + carried * np.cross(e, away) @ pair.angular(), e @ d, bend
 
 
 def held_rotation(pair):
@@ -178,7 +188,9 @@ def held_rotation(pair):
     elif len(axes) == 1:
         u, v = pair.R_a @ axes[0], pair.R_b @ axes[0]
         first = pair.R_a @ perpendicular(axes[0])
-        spin = pair.held_at() * np.outer(v, u)
+        linear = _axes(pair, slice(0, pair.m.linear_count[pair.j]))
+        plane = len(linear) == 2 and turns_along(pair, unit(np.cross(*linear)))
+        spin = (0.0 if plane else pair.held_at()) * np.outer(v, u)
         across = [(e - e @ spin, e @ np.cross(u, v)) for e in (first, np.cross(u, first))]
     elif len(axes) == 2:
         u, v = pair.R_a @ axes[0], pair.R_b @ axes[1]

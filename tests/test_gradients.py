@@ -360,7 +360,7 @@ def test_actuators_against_differences():
 TIED = ("joint_q", "joint_qd", "body_f", "body_mass", "body_com", "gravity", "joint_X_p", "joint_X_c", "joint_axis")
 
 
-@pytest.mark.parametrize("kind", ["fixed", "revolute", "prismatic", "ball", "universal", "planar"])
+@pytest.mark.parametrize("kind", ["fixed", "revolute", "prismatic", "cylindrical", "ball", "universal", "planar"])
 def test_loops_against_differences(kind):
     """Two bodies that a joint ties, found apart: what is held, by poses, frames, masses and forces."""
     models = [joined(kind, "two_articulations", True, requires_grad=grad) for grad in (True, False)]

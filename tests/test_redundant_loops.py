@@ -163,3 +163,51 @@ def test_more_hinges_on_a_line_hold_no_more_than_one(loops):
     more = Rig(flying_pair(loops)[0], 1.0 / 240.0, v=v).run(240)
     np.testing.assert_allclose(energy(more), energy(one), rtol=2.0e-4)
     np.testing.assert_allclose(more.body_q[:, :3], one.body_q[:, :3], atol=2.0e-3)
+
+
+BEARINGS = {
+    "revolute": lambda b, p, c, **k: b.add_joint_revolute(p, c, axis=(1, 0, 0), **k),
+    "cylindrical": lambda b, p, c, **k: b.add_joint_d6(
+        p, c, linear_axes=[Axis(axis=(1, 0, 0))], angular_axes=[Axis(axis=(1, 0, 0))], **k
+    ),
+    "line": lambda b, p, c, **k: b.add_joint_d6(
+        p, c, linear_axes=[Axis(axis=(1, 0, 0))], angular_axes=[Axis(axis=a) for a in np.eye(3).tolist()], **k
+    ),
+    "planar": lambda b, p, c, **k: b.add_joint_d6(
+        p, c, linear_axes=[Axis(axis=(0, 1, 0)), Axis(axis=(0, 0, 1))], angular_axes=[Axis(axis=(1, 0, 0))], **k
+    ),
+}  # fmt: skip
+
+
+def flying_shaft(joints):
+    """A shaft that spins in a body that tumbles, held by loop joints of some kinds at some places, the one's parent or its child."""
+    builder = weightless()
+    body, shaft = link(builder, 2.0, (0.08, 0.09, 0.1)), link(builder, 1.0, (0.02, 0.04, 0.04))
+    for b in (body, shaft):
+        builder.add_articulation([builder.add_joint_free(b)])
+    for kind, place, turned in joints:
+        at = wp.transform(wp.vec3(*place), wp.quat_identity())
+        pair = (shaft, body) if turned else (body, shaft)
+        BEARINGS[kind](builder, *pair, parent_xform=at, child_xform=at)
+    return Rig(builder, 1.0 / 240.0, v=[0, 0, 0, 1, 3, -2, 0, 0, 0, 21, 3, -2]).run(480)
+
+
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False)], ids=str)
+@pytest.mark.parametrize(
+    "kinds", [("revolute", "cylindrical"), ("revolute", "line"), ("cylindrical", "revolute")], ids="-".join
+)
+def test_a_floating_bearing_beside_a_fixed_one_takes_no_spin(kinds, turned):
+    """Both know what little the shaft has tilted by then, along axes that turn half as far as it does."""
+    places = ((0.2, 0.0, 0.0), (-0.2, 0.0, 0.0))
+    one = flying_shaft([("revolute", (0.2, 0.0, 0.0), False)])
+    two = flying_shaft(list(zip(kinds, places, turned, strict=True)))
+    np.testing.assert_allclose(energy(two), energy(one), rtol=2.0e-3)
+    np.testing.assert_allclose(two.body_q[0, :3], one.body_q[0, :3], atol=2.0e-3)
+
+
+def test_three_feet_on_a_plane_hold_no_more_than_one():
+    """The feet know a tilt along axes that go with what they are on."""
+    feet = [("planar", (0.05, 0.3 * np.cos(a), 0.3 * np.sin(a)), False) for a in (0.3, 2.4, 4.5)]
+    one, three = flying_shaft(feet[:1]), flying_shaft(feet)
+    np.testing.assert_allclose(energy(three), energy(one), rtol=2.0e-3)
+    np.testing.assert_allclose(three.body_q[:, :3], one.body_q[:, :3], atol=2.0e-3)

@@ -28,6 +28,8 @@ from .loop_axes import loop_axis_rows
 
 wp.set_module_options({"enable_backward": False})
 
+PARALLEL = wp.constant(wp.float64(1.0e-2))
+"""Square of the sine of an angle up to which two axes count as one: 6 degrees."""
 FAINT = wp.constant(wp.float64(1.0e-4))
 """Share of the w a row could have below which it softens; w goes with the square of the Jacobian."""
 
@@ -36,10 +38,10 @@ FAINT = wp.constant(wp.float64(1.0e-4))
 def held_at(table: CouplingTable, c: int, a: Anchor, b: Anchor):
     """Where from the first anchor (0) to the second (1) errors are held: at the one that moves, or midway.
 
-    At the second, an error is one along axes that go with the first, and the other way round; what slides does so along the first's.
+    At the second, an error is one along axes that go with the first, and the other way round.
     """
     share = wp.float64(0.5)
-    if a.moves == 0 or table.linear_axes[c] > 0:
+    if a.moves == 0:
         share = wp.float64(1.0)
     elif b.moves == 0:
         share = wp.float64(0.0)
@@ -152,6 +154,37 @@ class Held:
     direction: wp.mat33d  # one per row, unit
     error: wp.vec3d  # along each [m or rad]
     point: wp.vec3d  # where a translation is held
+    carried: wp.float64  # share of a turn about the line along which the second slides by which errors across it turn
+
+
+@wp.func
+def turns_along(joints: Joints, table: CouplingTable, c: int, local: wp.vec3d):
+    """Whether a coupling that leaves one angle free, or all, leaves that about an axis of its anchors."""
+    along = bool(table.angular_axes[c] == 3)
+    if table.angular_axes[c] == 1:
+        other = wp.normalize(to_vec3d(joints.axis[table.axis_start[c] + table.linear_axes[c]]))
+        along = wp.length_sq(wp.cross(local, other)) < PARALLEL
+    return along
+
+
+@wp.func
+def lies_on_plane(joints: Joints, table: CouplingTable, c: int):
+    """Whether a coupling lets the second anchor slide on a plane of the first and turn about its normal."""
+    lies = bool(False)
+    if table.linear_axes[c] == 2:
+        start = table.axis_start[c]
+        normal = wp.cross(to_vec3d(joints.axis[start]), to_vec3d(joints.axis[start + 1]))
+        lies = turns_along(joints, table, c, wp.normalize(normal))
+    return lies
+
+
+@wp.func
+def spun_at(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: Anchor):
+    """``held_at`` of a tilt; that of what lies on a plane goes with the second anchor, as its points off the axis have it."""
+    share = held_at(table, c, a, b)
+    if lies_on_plane(joints, table, c):
+        share = wp.float64(0.0)
+    return share
 
 
 @wp.func
@@ -161,10 +194,11 @@ def held_translations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b
     held = Held()
     held.count = 3 - free
     directions = wp.mat33d()
-    held.point = a.position + held_at(table, c, a, b) * (b.position - a.position)
     if free == 0:
+        held.point = a.position + held_at(table, c, a, b) * (b.position - a.position)
         directions = wp.transpose(wp.quat_to_matrix(a.rotation))
     else:
+        held.point = b.position  # what slides does so along the first's axes
         local = wp.normalize(to_vec3d(joints.axis[table.axis_start[c]]))
         axis = wp.quat_rotate(a.rotation, local)
         across = wp.quat_rotate(a.rotation, perpendicular(local))  # in the anchor's axes: the world's are arbitrary
@@ -173,6 +207,9 @@ def held_translations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b
             across = wp.normalize(wp.cross(axis, second))
         directions[0] = across
         directions[1] = wp.cross(axis, across)
+        if free == 1:
+            if turns_along(joints, table, c, local):
+                held.carried = wp.float64(1.0) - held_at(table, c, a, b)
     held.direction = directions
     held.error = directions * (b.position - a.position)
     return held
@@ -198,7 +235,7 @@ def held_rotations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: A
         tilt = wp.cross(axis, other)
         held.error = wp.vec3d(wp.dot(across, tilt), wp.dot(third, tilt), wp.float64(0.0))
         # Spin moves a tilt. Rows that did not know would stop the spin where other joints hold the same axis.
-        spun = held_at(table, c, a, b) * axis
+        spun = spun_at(joints, table, c, a, b) * axis
         directions[0] = across - wp.dot(across, other) * spun
         directions[1] = third - wp.dot(third, other) * spun
     if free == 2:
@@ -218,7 +255,9 @@ def held_row(shifts: Held, turns: Held, i: int):
     error = wp.float64(0.0)
     if i < shifts.count:
         point = shifts.point
-        F = motion(wp.cross(point, shifts.direction[i]), shifts.direction[i])
+        e = shifts.direction[i]
+        away = wp.transpose(shifts.direction) * shifts.error
+        F = motion(wp.cross(point, e) + shifts.carried * wp.cross(e, away), e)
         error = shifts.error[i]
     else:
         F = motion(turns.direction[i - shifts.count], point)
