@@ -250,7 +250,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
             self.launches.single(adopt_body_velocity, len(self._adopting_joints), inputs)
 
     def _move_freely(self, frame: Frame) -> None:
-        """A, r and v_star."""
+        """A, r and v_star. Rows are listed by part here already: what a tree leans on is among them."""
         if frame.rows is not None:
             rows = [self.tree, self.shapes, self.arrivals, frame.rows]
             self.launches.at_once(list_by_part, min(len(self.arrivals.part_head), 1), rows)

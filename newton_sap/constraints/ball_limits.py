@@ -6,7 +6,7 @@ from ..multibody.holding import rooted_tree
 from ..multibody.spatial import to_vec3d
 from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
 from .axis_laws import NO_LIMIT, JointInput, stop_law
-from .coupler_pool import joint_anchors, measure_axis, place_row
+from .coupler_pool import Anchor, joint_anchors, measure_axis, place_row
 from .coupling_table import BALL_LIMITS
 from .swing_twist import swing_angle, swing_covector, twist_angle, twist_covector
 
@@ -32,9 +32,31 @@ class BallLimit:
     sign: wp.float64  # of the rate that opens the gap
 
 
+@wp.struct
+class BallPose:
+    """How a ball joint stands: the twist axis as its parent and its child carry it, and the twist [rad]."""
+
+    u: wp.vec3d
+    v: wp.vec3d
+    twist: wp.float64
+
+
 @wp.func
-def read_limit(table: CouplingTable, joint: int, which: int, u: wp.vec3d, v: wp.vec3d, twist: wp.float64):
-    """A limit where the bodies carry the twist axis as ``u`` and ``v``; one that is NaN acts."""
+def ball_pose(table: CouplingTable, joint: int, a: Anchor, b: Anchor):
+    """How a ball joint stands, from its anchors."""
+    axis = wp.normalize(to_vec3d(table.twist_axis[joint]))
+    pose = BallPose()
+    pose.u = wp.quat_rotate(a.rotation, axis)
+    pose.v = wp.quat_rotate(b.rotation, axis)
+    pose.twist = twist_angle(wp.quat_inverse(a.rotation) * b.rotation, axis)
+    return pose
+
+
+@wp.func
+def read_limit(table: CouplingTable, joint: int, which: int, pose: BallPose):
+    """A limit of a ball joint as it stands; one that is NaN acts."""
+    u = pose.u
+    v = pose.v
     limit = BallLimit()
     if which == SWING:
         most = table.swing_limit[joint]
@@ -47,12 +69,12 @@ def read_limit(table: CouplingTable, joint: int, which: int, u: wp.vec3d, v: wp.
         if which == LOWER_TWIST:
             least = table.twist_limit_lower[joint]
             limit.acts = int(not (least <= -NO_LIMIT))
-            limit.gap = twist - wp.float64(least)
+            limit.gap = pose.twist - wp.float64(least)
             limit.sign = wp.float64(1.0)
         else:
             most = table.twist_limit_upper[joint]
             limit.acts = int(not (most >= NO_LIMIT))
-            limit.gap = wp.float64(most) - twist
+            limit.gap = wp.float64(most) - pose.twist
             limit.sign = wp.float64(-1.0)
     return limit
 
@@ -75,13 +97,10 @@ def ball_limit_rows(
     ke = wp.float64(joints.limit_ke[table.axis_start[c]])
     kd = wp.float64(joints.limit_kd[table.axis_start[c]])
     a, b = joint_anchors(tree, joints, table, m, c)
-    axis = wp.normalize(to_vec3d(table.twist_axis[joint]))
-    u = wp.quat_rotate(a.rotation, axis)
-    v = wp.quat_rotate(b.rotation, axis)
-    twist = twist_angle(wp.quat_inverse(a.rotation) * b.rotation, axis)
+    pose = ball_pose(table, joint, a, b)
     limits = int(LIMITS)  # no constant: the loop is not to be unrolled
     for which in range(limits):
-        limit = read_limit(table, joint, which, u, v, twist)
+        limit = read_limit(table, joint, which, pose)
         if limit.acts == 1:
             at = measure_axis(tree, m, pool, problem, row, a, b, limit.F)
             law = stop_law(step.options, at, ke, kd, limit.gap, limit.sign, dt)
@@ -100,12 +119,9 @@ def note_limits(tree: Tree, joints: Joints, table: CouplingTable, m: Motion):
             if t >= 0:
                 joint = table.joint[c]
                 a, b = joint_anchors(tree, joints, table, m, c)
-                axis = wp.normalize(to_vec3d(table.twist_axis[joint]))
-                u = wp.quat_rotate(a.rotation, axis)
-                v = wp.quat_rotate(b.rotation, axis)
-                twist = twist_angle(wp.quat_inverse(a.rotation) * b.rotation, axis)
+                pose = ball_pose(table, joint, a, b)
                 limits = int(LIMITS)  # no constant: the loop is not to be unrolled
                 for which in range(limits):
-                    limit = read_limit(table, joint, which, u, v, twist)
+                    limit = read_limit(table, joint, which, pose)
                     if limit.acts == 1 and limit.gap <= wp.float64(0.0):
                         m.leans[t] = 1

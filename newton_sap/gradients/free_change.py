@@ -8,7 +8,7 @@ import warp as wp
 
 from ..multibody.efforts import external_wrench, own_inertia
 from ..multibody.free_motion import known_impulse, own_momentum
-from ..multibody.holding import holding_impulse, share_borne, share_held
+from ..multibody.holding import ALL_HELD, MOST_BORNE, holding_impulse, share_held
 from ..multibody.spatial import inertia_times
 from ..multibody.velocity_products import product_force, rounds_needed, share_followed, swing_of
 from ..workspace import Joints, Motion, Tree
@@ -141,7 +141,7 @@ def let_hold(tree: Tree, c: Changes):
     """The load, with what joints hold against it."""
     dof = wp.tid()
     t = tree_of(tree, dof)
-    c.moved[dof] = c.load[dof] + share_held(c.against[t], c.hold_size[t]) * c.hold[dof]
+    c.moved[dof] = c.load[dof] + share_held(c.against[t], c.hold_size[t], ALL_HELD) * c.hold[dof]
 
 
 @wp.kernel
@@ -173,7 +173,7 @@ def let_bear(tree: Tree, c: Changes):
     """All that moves, less what is borne of the push."""
     dof = wp.tid()
     t = tree_of(tree, dof)
-    c.momentum[dof] = c.moved[dof] - share_borne(c.falls[t], c.push_size[t]) * c.push[dof]
+    c.momentum[dof] = c.moved[dof] - share_held(c.falls[t], c.push_size[t], MOST_BORNE) * c.push[dof]
 
 
 @wp.kernel

@@ -11,6 +11,8 @@ from .mass_matrix import diagonal_entry, solve_free
 
 wp.set_module_options({"enable_backward": False})
 
+ALL_HELD = wp.constant(wp.float64(1.0))
+"""What joints hold with is known, and no more of it acts than there is."""
 MOST_BORNE = wp.constant(wp.float64(2.0))
 """What presses harder than twice what pushes from outside does so by velocity products, and is followed."""
 
@@ -78,28 +80,16 @@ def holding_impulse(
 
 
 @wp.func
-def share_held(against: wp.float64, size: wp.float64):
-    """How much of what joints hold is needed to make a change of velocity as small as it can, by kinetic energy.
+def share_held(against: wp.float64, size: wp.float64, most: wp.float64):
+    """How much of what opposes a change of velocity makes it as small as it can, by kinetic energy, up to ``most``.
 
-    ``against`` is minus the product of the change with what they hold would do, ``size`` the square of that.
+    ``against`` is minus the product of the change with what that would do alone, ``size`` the square of the latter.
     """
     share = wp.float64(0.0)
     if against > wp.float64(0.0):
-        share = wp.float64(1.0)
-        if against < size:
+        share = most
+        if against < most * size:
             share = against / size
-    return share
-
-
-@wp.func
-def share_borne(falls: wp.float64, size: wp.float64):
-    """How much of what pushes from outside is borne where a tree leans, by kinetic energy: weight and as much again.
-
-    ``falls`` is the product of the change with what the push alone would do, ``size`` the square of that.
-    """
-    share = wp.float64(0.0)
-    if falls > wp.float64(0.0):
-        share = wp.min(falls / size, MOST_BORNE)
     return share
 
 
@@ -135,6 +125,6 @@ def let_joints_hold(
         for dof in range(unlocked, end):
             against -= m.v[dof] * change.v0[dof]
             size += m.v[dof] * m.travel[dof]
-        share = share_held(against, size)
+        share = share_held(against, size, ALL_HELD)
         for dof in range(unlocked, end):
             change.v0[dof] = change.v0[dof] + share * m.travel[dof]

@@ -12,7 +12,7 @@ from ..boundary.convention import Orders
 from ..workspace import Bodies, Joints, Motion, Tree
 from .efforts import Efforts, external_wrench
 from .gyroscopic import TOGETHER, gyroscopic_products, share_of_midpoint, turns_far
-from .holding import let_joints_hold, share_borne
+from .holding import MOST_BORNE, let_joints_hold, share_held
 from .joints import BALL, MOST_AXES, flies
 from .mass_matrix import solve_free
 from .spatial import angular, cross_motion, velocity_at, wrench_at
@@ -230,7 +230,7 @@ def let_contacts_hold(
     for dof in range(unlocked, end):
         falls += m.v[dof] * m.travel[dof]
         size += m.v[dof] * change.v0[dof]
-    share = share_borne(falls, size)
+    share = share_held(falls, size, MOST_BORNE)
     for dof in range(unlocked, end):
         change.v0[dof] = m.travel[dof] - share * change.v0[dof]
 
