@@ -6,7 +6,6 @@ from .boundary.bundles import StepInput
 from .boundary.contact_materials import ContactOptions
 from .constraints.axis_laws import JointInput
 from .constraints.clamped_linear import FOUR_PI_SQUARED, RIGID, near_rigid, regularization
-from .constraints.coupling_table import mark_coupling
 from .constraints.hunt_crossley import NormalLaw
 from .constraints.joint_rows import link_rows
 from .constraints.lagged import bound_friction
@@ -20,7 +19,7 @@ from .multibody.mass_matrix import diagonal_entry
 from .multibody.spatial import angular, to_mat33d, velocity_at
 from .packed import pack_motion, pack_pools, pack_problem, pack_tree
 from .prefetch import fetch_group
-from .workspace import ROWS_PER_DOF, Bodies, ContactPool, CouplingTable, Joints, Motion, Pools, Problem, RowPool, Tree
+from .workspace import ROWS_PER_DOF, Bodies, ContactPool, Joints, Motion, Pools, Problem, RowPool, Tree
 
 wp.set_module_options({"enable_backward": False})
 
@@ -49,13 +48,16 @@ def gather_rows(
     tree: Tree,
     joints: Joints,
     m: Motion,
-    rows: RowPool,
+    pools: Pools,
     problem: Problem,
     step: JointInput,
     g: int,
     dt: wp.float64,
 ):
-    """All scalar rows of a group, dof after dof; sleeping ones from the end on. A row that takes part touches its tree."""
+    """All scalar rows of a group, dof after dof; sleeping ones from the end on.
+
+    A row that takes part touches its tree, as do couplings.
+    """
     start = ROWS_PER_DOF * tree.group_dof_start[g]
     last = ROWS_PER_DOF * tree.group_dof_start[g + 1] - 1
     at = wp.vec2i(start, last)
@@ -63,11 +65,11 @@ def gather_rows(
         problem.tree_start[t] = UNTOUCHED
         before = at[0]
         for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
-            at = link_rows(tree, joints, m, rows, step, link, at, dt)
-        if at[0] > before:
+            at = link_rows(tree, joints, m, pools.rows, step, link, at, dt)
+        if at[0] > before or pools.couplers.touched[t] == 1:
             problem.tree_start[t] = 0
-    rows.count[g] = at[0] - start
-    rows.asleep[g] = last - at[1]
+    pools.rows.count[g] = at[0] - start
+    pools.rows.asleep[g] = last - at[1]
 
 
 @wp.func
@@ -370,18 +372,14 @@ def prepare_contact(
 
 
 @wp.func
-def number_problem(
-    tree: Tree, joints: Joints, table: CouplingTable, m: Motion, pools: Pools, problem: Problem, step: StepInput, g: int
-):
+def number_problem(tree: Tree, joints: Joints, m: Motion, pools: Pools, problem: Problem, step: StepInput, g: int):
     """Serial part: gather rows, find the touched trees and number their unknowns."""
     start = pools.contacts.group_start[g]
     count = pools.contacts.group_count[g]
-    gather_rows(tree, joints, m, pools.rows, problem, step.joints, g, step.dt)
+    gather_rows(tree, joints, m, pools, problem, step.joints, g, step.dt)
     for i in range(count):
         mark_tree(tree, problem, pools.contacts.link_a[start + i])
         mark_tree(tree, problem, pools.contacts.link_b[start + i])
-    for c in range(table.group_start[g], table.group_start[g + 1]):
-        mark_coupling(table, problem, c)
     number_unknowns(tree, m, problem, g)
     number_rows(tree, m, pools.rows, problem, g)
     number_sleeping_rows(tree, m, pools.rows, problem, g)
@@ -392,7 +390,6 @@ def assemble_problem(
     tree: Tree,
     joints: Joints,
     bodies: Bodies,
-    table: CouplingTable,
     m: Motion,
     pools: Pools,
     problem: Problem,
@@ -413,7 +410,7 @@ def assemble_problem(
     pack_pools(pools)
     pack_problem(problem)
     if lane == 0:
-        number_problem(tree, joints, table, m, pools, problem, step, g)
+        number_problem(tree, joints, m, pools, problem, step, g)
     sync()
     for slot in range(start + lane, start + count, wp.block_dim()):
         prepare_contact(tree, joints, bodies, m, pools.contacts, problem, step.contacts, slot, base, step.dt)

@@ -13,12 +13,12 @@ from . import attributes
 from . import observables as observe
 from .at_rest import apply_damping_ratios, check_mass_matrix
 from .boundary import bundles, output
-from .boundary.capacity import contact_capacity, contact_storage, large_group_storage, newton_capacity
-from .boundary.contact_rows import ContactRows
+from .boundary.capacity import contact_capacity, newton_capacity
 from .boundary.contacts import collect_contacts, enter_late, fill_contacts, list_by_part, measure_radii, number_slots
 from .boundary.convention import SapControl, SapState
 from .boundary.couplings import assembling_kernels, attach_model, build_couplings, motions_of_trees, tied_groups
 from .boundary.detection import OwnedDetection
+from .boundary.given_contacts import GivenContacts
 from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
 from .boundary.mujoco_options import warn_of_options
 from .boundary.topology import actuator_table, build_topology
@@ -32,6 +32,7 @@ from .boundary.validation import (
     validate_topology,
 )
 from .config import SAPOptions, resolve_options
+from .constraints.coupling_table import touch_trees
 from .constraints.laws import contact_law
 from .coupling import CoupledArticulations
 from .diagnostics import SolverReport, clear_stats, read_report, require_healthy
@@ -54,7 +55,7 @@ _Base = newton.solvers.SolverBase
 _ACTUATED = int(newton.ModelFlags.ACTUATOR_PROPERTIES | newton.ModelFlags.JOINT_DOF_PROPERTIES)
 
 
-class SolverSAP(OwnedDetection, CoupledArticulations):
+class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
     """Articulated rigid bodies with frictional contact by the semi-analytic primal (SAP) method.
 
     Each step minimises a strictly convex cost, which has exactly one minimum; :meth:`report` counts the steps that did not
@@ -209,26 +210,6 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         """Check the caller's objects and bundle what the stages read."""
         return self.frames.open(self, state_in, state_out, control, self._open_contacts(contacts), dt)
 
-    def _open_contacts(self, contacts) -> ContactRows | None:
-        """Bundle Newton's contact arrays; make room for all of them."""
-        if contacts is None:
-            return None
-        if not isinstance(contacts, newton.Contacts):
-            raise TypeError(
-                f"contacts must be a newton.Contacts, not {type(contacts).__name__}; pass what pipeline.contacts() returned"
-            )
-        if contacts.rigid_contact_max == 0:
-            return None
-        self._require_unreduced_contacts(contacts)
-        if contacts is not self._contacts_seen:
-            if contacts.device != self.device:
-                raise ValueError(
-                    f"contacts live on {contacts.device}, the solver's model on {self.device}; use one device"
-                )
-            self._reserve_contacts(contacts.rigid_contact_max)
-            self._contacts_seen = contacts
-        return self.frames.rows(contacts)
-
     def _move_bodies(self, frame: Frame) -> None:
         """Public velocity to sap velocity, and poses, velocities and motion columns."""
         self._adopt_initial_velocities(frame.state_in, frame.before.joint_qd)
@@ -283,7 +264,9 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _assemble(self, frame: Frame) -> None:
         """Rows, unknowns, contact Jacobians and regularisation of every group."""
-        inputs = [self.joints, self.bodies, self.couplings, self.motion, self.pools, self.problem, frame.step]
+        if self._coupling_kernels:
+            self.launches.groups(touch_trees, [self.couplings, self.pools.couplers])
+        inputs = [self.joints, self.bodies, self.motion, self.pools, self.problem, frame.step]
         self.launches.groups(assemble_problem, inputs)
         for kernel in self._coupling_kernels:
             inputs = [self.joints, self.couplings, self.motion, self.pools.couplers, self.problem]
@@ -295,7 +278,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
 
     def _solve(self, stats: Stats, settings: Settings) -> None:
         """Minimise the assembled problem, counting in ``stats``."""
-        inputs = [self.couplings, self.motion, self.pools, self.problem, stats, settings, self.hessian, self.large]
+        inputs = [self.motion, self.pools, self.problem, stats, settings, self.hessian, self.large]
         self.launches.groups(self._minimize_kernel, inputs)
 
     def _integrate(self, frame: Frame) -> None:
@@ -541,26 +524,6 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         self._known_proxies, self._outgrown = {}, []
         self._allocate_contacts(max(newton_capacity(self.model, self.contacts), self.options.max_contacts or 0))
 
-    def _reserve_contacts(self, rows: int) -> None:
-        """Make room for a larger ``Contacts``."""
-        if rows <= self.arrivals.next.shape[0]:
-            return
-        if self.device.is_capturing:
-            raise RuntimeError(
-                f"the contacts have room for {rows}, the solver for {self.arrivals.next.shape[0]}, and arrays cannot grow "
-                f"while a graph is captured; step once with these contacts before capturing, or pass max_contacts={rows} to SolverSAP"
-            )
-        self._outgrown.append((self.arrivals, self.pool, self.large))  # graphs recorded with them may be replayed
-        self._allocate_contacts(rows)
-
-    def _allocate_contacts(self, rows: int) -> None:
-        """Make lists for ``rows`` contacts of Newton, and slots for those that act."""
-        size, device = self.topology, self.device
-        self.arrivals, self.pool = contact_storage(self.model, size, self.options, rows)
-        self.pools.contacts = self.pool
-        if size.needs_iterations:
-            self.large = large_group_storage(size, self.problem, self.motion, self.pools, device)
-
     def _read_model(self) -> None:
         """Point the bundles at the model's current arrays."""
         self.frames.clear()
@@ -584,6 +547,7 @@ class SolverSAP(OwnedDetection, CoupledArticulations):
         stages = [] if self.actuators is None else [self.actuators.kernel]
         stages += [adopt_body_velocity] if len(self._adopting_joints) else []
         stages += [kinematics, *self.touching.kernels, free_motion, collect_contacts, assemble_problem]
+        stages += [touch_trees] if self._coupling_kernels else []
         stages += [*self._coupling_kernels, self._minimize_kernel, integrate, output.publish_bodies]
         stages += [output.loop_kernel()] if self.topology.loop_joints else []
         load_kernels([*stages, clear_stats], self.device)

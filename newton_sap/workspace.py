@@ -346,6 +346,8 @@ class CouplerPool:
     """Scalar rows across several dofs, ``COUPLER_ROWS`` slots per coupling; a row without support does not act."""
 
     group: wp.array[wp.int32]  # (K,)
+    group_start: wp.array[wp.int32]  # (G + 1,) rows of each group
+    touched: wp.array[wp.int32]  # (T,) 1 where a coupling that acts touches the tree
     support: wp.array[wp.int32]  # (R,)
     unknown: wp.array[wp.int32]  # (R * stride,) problem indices
     J: wp.array[wp.float64]  # (R * stride,)

@@ -102,7 +102,7 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
     if len(table.equality_enabled):
         table.equality_was_enabled = wp.array(_switches_as_made(model, entries), dtype=wp.bool, device=device)
         table.equality_was_polycoef = wp.clone(table.equality_polycoef)
-    return table, _pool(entries, stride, device)
+    return table, _pool(table, topology, stride, device)
 
 
 def assembling_kernels(table: CouplingTable) -> list:
@@ -194,12 +194,14 @@ def attach_model(table: CouplingTable, model) -> None:
         attach_tendons(table.tendons, model)
 
 
-def _pool(entries, stride: int, device) -> CouplerPool:
+def _pool(table: CouplingTable, topology, stride: int, device) -> CouplerPool:
     """Rows of so many dofs each."""
-    rows = COUPLER_ROWS * len(entries)
-    pool = allocate(CouplerPool, {"*": rows, "unknown": rows * stride, "J": rows * stride}, device, stride=stride)
-    pool.group = wp.array(np.array([e.group for e in entries], dtype=np.int32), dtype=wp.int32, device=device)
-    return pool
+    starts = table.group_start.numpy()
+    rows = COUPLER_ROWS * int(starts[-1])
+    sizes = {"*": rows, "unknown": rows * stride, "J": rows * stride, "touched": topology.tree_count}
+    own = {"group": np.repeat(np.arange(len(starts) - 1), np.diff(starts)), "group_start": COUPLER_ROWS * starts}
+    given = {name: wp.array(values.astype(np.int32), dtype=wp.int32, device=device) for name, values in own.items()}
+    return allocate(CouplerPool, sizes, device, stride=stride, **given)
 
 
 def _group_of_bodies(topology, *bodies) -> int | None:

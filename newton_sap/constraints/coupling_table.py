@@ -2,7 +2,8 @@
 
 import warp as wp
 
-from ..workspace import CouplingTable, Problem, Tendons
+from ..linalg.lanes import sync
+from ..workspace import CouplerPool, CouplingTable, Tendons, Tree
 
 wp.set_module_options({"enable_backward": False})
 
@@ -64,9 +65,15 @@ def is_tendon(table: CouplingTable, c: int):
     return table.kind[c] == TENDON or table.kind[c] == TENDON_LENGTHS
 
 
-@wp.func
-def mark_coupling(table: CouplingTable, problem: Problem, c: int):
-    """Note which trees a coupling touches."""
-    if is_enabled(table, c):
-        for k in range(table.tree_start[c], table.tree_start[c + 1]):
-            problem.tree_start[table.tree[k]] = 0
+@wp.kernel
+def touch_trees(tree: Tree, table: CouplingTable, pool: CouplerPool):
+    """One block per group: note which trees its couplings touch in this step, so that these take part in the minimisation."""
+    block, lane = wp.tid()
+    g = tree.first_group + block
+    for t in range(tree.group_tree_start[g] + lane, tree.group_tree_start[g + 1], wp.block_dim()):
+        pool.touched[t] = 0
+    sync()
+    for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
+        if is_enabled(table, c):
+            for k in range(table.tree_start[c], table.tree_start[c + 1]):
+                wp.atomic_max(pool.touched, table.tree[k], 1)

@@ -213,7 +213,7 @@ class Recorder:
         s = self._balance(counts, S=self._matrix(), velocity=wp.clone(solver.motion.v))
         s.friction_follows = self._friction_follows
         sigma = solver.options.friction_regularization
-        inputs = [solver.tree, solver.couplings, solver.motion, solver.pools, solver.problem, sigma, s]
+        inputs = [solver.tree, solver.motion, solver.pools, solver.problem, sigma, s]
         self._unrecorded(self._sensitivity, size.group_count, inputs)
         return s
 

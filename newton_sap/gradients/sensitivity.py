@@ -4,11 +4,10 @@ from functools import cache
 
 import warp as wp
 
-from ..constraints.coupler_pool import ROWS
 from ..constraints.hunt_crossley import normal_impulse, normal_slope
 from ..constraints.response import hessian_block, tangential
 from ..minimizer.objective import row_stiffness
-from ..workspace import ContactPool, CouplerPool, CouplingTable, Motion, Pools, Problem, Tree
+from ..workspace import ContactPool, CouplerPool, Motion, Pools, Problem, Tree
 
 
 @wp.struct
@@ -155,9 +154,7 @@ def sensitivity_kernel(evaluate_contact):
     """Return the kernel that factors every group's S under a contact law."""
 
     @wp.kernel(enable_backward=False, module="unique")
-    def sensitivity(
-        tree: Tree, table: CouplingTable, m: Motion, pools: Pools, problem: Problem, sigma: wp.float64, s: Sensitivity
-    ):
+    def sensitivity(tree: Tree, m: Motion, pools: Pools, problem: Problem, sigma: wp.float64, s: Sensitivity):
         """S = A + diag(rows) + J' G J of a group at its minimum, then P S = L U."""
         g = wp.tid()
         base = tree.group_dof_start[g]
@@ -180,7 +177,7 @@ def sensitivity_kernel(evaluate_contact):
             add_pair(s.S, start, n, base, pool, problem, slot, G)
             s.weight[slot] = pool.R_t[slot] / sigma
             s.lag[slot] = pool.n0[slot] - normal_impulse(pool.normal_law[slot], vn)
-        for r in range(ROWS * table.group_start[g], ROWS * table.group_start[g + 1]):
+        for r in range(pools.couplers.group_start[g], pools.couplers.group_start[g + 1]):
             add_row(s.S, start, n, base, pools.couplers, problem, r)
         factor_by_rows(s.S, start, n, s.pivot, base)
 

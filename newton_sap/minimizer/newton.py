@@ -9,10 +9,8 @@ from ..linalg.lanes import sync, total
 from ..packed import pack_large_groups, pack_motion, pack_pools, pack_problem, pack_tree
 from ..prefetch import fetch_group
 from ..workspace import (
-    COUPLER_ROWS,
     ROWS_PER_DOF,
     ContactPool,
-    CouplingTable,
     LargeGroups,
     Motion,
     Pools,
@@ -50,7 +48,7 @@ LARGEST_FLOAT32 = wp.constant(wp.float64(3.4028234e38))
 
 
 @wp.func
-def range_of(tree: Tree, table: CouplingTable, pools: Pools, problem: Problem, g: int, lane: int):
+def range_of(tree: Tree, pools: Pools, problem: Problem, g: int, lane: int):
     """What belongs to a group."""
     at = Range()
     at.unknowns = problem.count[g]
@@ -59,8 +57,8 @@ def range_of(tree: Tree, table: CouplingTable, pools: Pools, problem: Problem, g
     at.contacts = pools.contacts.group_count[g]
     at.rows = pools.rows.count[g]
     at.row_start = ROWS_PER_DOF * at.base
-    at.coupler_start = COUPLER_ROWS * table.group_start[g]
-    at.couplers = COUPLER_ROWS * (table.group_start[g + 1] - table.group_start[g])
+    at.coupler_start = pools.couplers.group_start[g]
+    at.couplers = pools.couplers.group_start[g + 1] - at.coupler_start
     at.lane = lane
     at.lanes = wp.block_dim()
     return at
@@ -158,7 +156,6 @@ def minimize_kernel(evaluate_contact, real, iterative: bool = False):
     @wp.kernel(enable_backward=False, module="unique")
     def minimize(
         tree: Tree,
-        table: CouplingTable,
         m: Motion,
         pools: Pools,
         problem: Problem,
@@ -170,7 +167,7 @@ def minimize_kernel(evaluate_contact, real, iterative: bool = False):
         """v = argmin 1/2 (v - v*)^T A (v - v*) + sum_i l_i(J_i v + b_i); one block per group."""
         block, lane = wp.tid()
         g = tree.first_group + block
-        at = range_of(tree, table, pools, problem, g, lane)
+        at = range_of(tree, pools, problem, g, lane)
         fetch_group(tree, m, pools, problem, g + 1)
         pack_tree(tree)
         pack_motion(m)

@@ -1,0 +1,52 @@
+"""The contacts that a caller hands to a step: checked, bundled, and given room."""
+
+from __future__ import annotations
+
+import newton
+
+from .capacity import contact_storage, large_group_storage
+from .contact_rows import ContactRows
+
+
+class GivenContacts:
+    """What a solver does with a ``newton.Contacts`` before its kernels see it."""
+
+    def _open_contacts(self, contacts) -> ContactRows | None:
+        """Bundle Newton's contact arrays; make room for all of them."""
+        if contacts is None:
+            return None
+        if not isinstance(contacts, newton.Contacts):
+            raise TypeError(
+                f"contacts must be a newton.Contacts, not {type(contacts).__name__}; pass what pipeline.contacts() returned"
+            )
+        if contacts.rigid_contact_max == 0:
+            return None
+        self._require_unreduced_contacts(contacts)
+        if contacts is not self._contacts_seen:
+            if contacts.device != self.device:
+                raise ValueError(
+                    f"contacts live on {contacts.device}, the solver's model on {self.device}; use one device"
+                )
+            self._reserve_contacts(contacts.rigid_contact_max)
+            self._contacts_seen = contacts
+        return self.frames.rows(contacts)
+
+    def _reserve_contacts(self, rows: int) -> None:
+        """Make room for a larger ``Contacts``."""
+        if rows <= self.arrivals.next.shape[0]:
+            return
+        if self.device.is_capturing:
+            raise RuntimeError(
+                f"the contacts have room for {rows}, the solver for {self.arrivals.next.shape[0]}, and arrays cannot grow "
+                f"while a graph is captured; step once with these contacts before capturing, or pass max_contacts={rows} to SolverSAP"
+            )
+        self._outgrown.append((self.arrivals, self.pool, self.large))  # graphs recorded with them may be replayed
+        self._allocate_contacts(rows)
+
+    def _allocate_contacts(self, rows: int) -> None:
+        """Make lists for ``rows`` contacts of Newton, and slots for those that act."""
+        size, device = self.topology, self.device
+        self.arrivals, self.pool = contact_storage(self.model, size, self.options, rows)
+        self.pools.contacts = self.pool
+        if size.needs_iterations:
+            self.large = large_group_storage(size, self.problem, self.motion, self.pools, device)
