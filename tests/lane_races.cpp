@@ -34,7 +34,7 @@ struct word {
 static const runtime* warp;
 static uint32_t launches, block, stretch[1024];
 static bool inside;
-static std::unordered_map<uintptr_t, word> words;
+static std::unordered_map<uintptr_t, word> words, bytes;  // by what an access is a multiple of
 static std::map<std::tuple<void*, void*, uintptr_t>, long> races;
 static long uneven;  // blocks whose lanes met at different numbers of barriers
 
@@ -61,13 +61,13 @@ static void touch(void* start, size_t size, bool writes, void* code)
     const bool own = first + 4096 > stack && first < stack + (1 << 20);  // a fibre's stack has a megabyte
     if (!inside || own || !size)
         return;
-    const int lane = warp->lane();
-    for (uintptr_t at = first >> 2; at <= (first + size - 1) >> 2; ++at) {
-        word& of = words[at];
+    const int lane = warp->lane(), shift = size < 4 ? 0 : 2;  // bytes next to each other may be two blocks' own
+    for (uintptr_t at = first >> shift; at <= (first + size - 1) >> shift; ++at) {
+        word& of = (shift ? words : bytes)[at];
         if (together(of.write, lane))
-            ++races[{of.write.code, code, at << 2}];
+            ++races[{of.write.code, code, at << shift}];
         if (writes && together(of.read, lane))
-            ++races[{of.read.code, code, at << 2}];
+            ++races[{of.read.code, code, at << shift}];
         note(writes ? of.write : of.read, lane, code);
     }
 }
