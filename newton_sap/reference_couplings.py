@@ -36,6 +36,8 @@ NO_VELOCITY_LIMIT = 1.0e6
 SPEED_GIVES = 0.01
 """How much a velocity limit gives way against a near-rigid row."""
 GIMBAL_LOCK = 1.0e-3
+COARSE = 0.2
+"""Turn [rad] of a body in a step at which half of what a row foresees of its error counts."""
 MODES = {0: (0, 0, 0), 1: (1, 1, 0), 2: (0, 1, 1), 3: (1, 1, 1), 4: (0, 0, 0)}
 """Target mode to: position gain counts, velocity gain counts, target velocity counts."""
 
@@ -91,6 +93,39 @@ class Pair:
         """Jacobian of the relative velocity of the material at a point, shape (3, dofs)."""
         return self.kin.jacobian(self.b, point)[1] - self.kin.jacobian(self.a, point)[1]
 
+    def fastest_spin(self):
+        """Angular speed of the body that turns faster [rad/s]."""
+        return max(np.linalg.norm(self.kin.omega[body]) if body >= 0 else 0.0 for body in (self.a, self.b))
+
+    def relative_spin(self):
+        """Angular velocity of the second body against the first [rad/s]."""
+        return self._material(self.b, self.X_b[0])[0] - self._material(self.a, self.X_b[0])[0]
+
+    def acceleration(self, v, slides):
+        """Relative acceleration ``(angular, linear)`` at the second anchor in turning axes of the first, all rates ``v`` being kept."""
+        x = self.X_b[0]
+        (w_a, v_a), (w_b, v_b) = (self._material(body, x) for body in (self.a, self.b))
+        (alpha_a, a_a), (alpha_b, a_b) = (self._acceleration(body, x, v) for body in (self.a, self.b))
+        linear = a_b - a_a - 2.0 * np.cross(w_a, v_b - v_a)
+        if not slides:  # then v_b - v_a is what is left of an error, and no velocity
+            linear -= np.cross(w_b - w_a, v_b - v_a)
+        return alpha_b - alpha_a - np.cross(w_a, w_b), linear
+
+    def _material(self, body, point):
+        """Angular velocity of a body and velocity of its material at a point."""
+        if body < 0:
+            return np.zeros(3), np.zeros(3)
+        w = self.kin.omega[body]
+        return w, self.kin.v_com[body] + np.cross(w, point - self.kin.com[body])
+
+    def _acceleration(self, body, point, v):
+        """The accelerations that go with these."""
+        if body < 0:
+            return np.zeros(3), np.zeros(3)
+        w, arm = self.kin.omega[body], point - self.kin.com[body]
+        alpha, a = self.kin.bias_acceleration(body, v)
+        return alpha, a + np.cross(alpha, arm) + np.cross(w, np.cross(w, arm))
+
     def moves(self, body):
         """Whether some unknown moves a body."""
         return body >= 0 and bool(self.m.unknown[self.kin.path[body]].any())
@@ -139,7 +174,8 @@ def couplers(solver, m, kin, A, v0, v_star, dt) -> list[Coupler]:
         if m.type[j] == FREE or not m.enabled[j]:
             continue
         pair = Pair(m, kin, j)
-        out += [make.hold(j, *held) for held in [*held_translation(pair), *held_rotation(pair)]]
+        ahead = make.time_ahead(pair)
+        out += [make.hold(j, ahead, *held) for held in [*held_translation(pair, v0), *held_rotation(pair, v0)]]
         for i, axis in enumerate(loop_axes(pair)):
             out += make.along(pair, i, axis) if axis.J is not None else []
     return [row for row in out if row.J.any()]
@@ -157,8 +193,11 @@ def turns_along(pair, axis):
     return len(angular) == 3 or len(angular) == 1 and np.linalg.norm(np.cross(angular[0], axis)) < 0.1
 
 
-def held_translation(pair):
-    """Yield ``(J, gap, bend)`` across the free linear axes, ``bend`` a bound per dof of how its own motion changes J."""
+def held_translation(pair, v):
+    """Yield ``(J, gap, acceleration, bend)`` across the free linear axes, ``bend`` a bound per dof of how its own motion changes J.
+
+    The acceleration of the gap is that while all rates ``v`` are kept.
+    """
     axes = _axes(pair, slice(0, pair.m.linear_count[pair.j])) if pair.m.type[pair.j] != BALL else []
     d = pair.X_b[0] - pair.X_a[0]
     point = pair.X_b[0] if len(axes) else pair.X_a[0] + pair.held_at() * d
@@ -175,31 +214,37 @@ def held_translation(pair):
     J = pair.linear(point)
     bend = np.linalg.norm(pair.angular(), axis=0) * np.linalg.norm(J, axis=0)
     away = sum((e @ d) * e for e in across)
+    turning, moving = pair.acceleration(v, slides=bool(axes))
+    moving = moving + np.cross(turning, point - pair.X_b[0])
     for e in across:
-        yield e @ J + carried * np.cross(e, away) @ pair.angular(), e @ d, bend
+        turn = carried * np.cross(e, away)
+        yield e @ J + turn @ pair.angular(), e @ d, e @ moving + turn @ turning, bend
 
 
-def held_rotation(pair):
-    """Yield ``(J, gap, bend)`` across the free angular axes."""
+def held_rotation(pair, v):
+    """Yield ``(J, gap, acceleration, bend)`` across the free angular axes."""
     axes = _angular(pair)
+    swing = 0.0
     if len(axes) == 0:
         error = pair.R_a @ quat_log(pair.turned)
         across = [(e, e @ error) for e in pair.R_a.T]
     elif len(axes) == 1:
-        u, v = pair.R_a @ axes[0], pair.R_b @ axes[0]
+        u, other = pair.R_a @ axes[0], pair.R_b @ axes[0]
         first = pair.R_a @ perpendicular(axes[0])
         linear = _axes(pair, slice(0, pair.m.linear_count[pair.j]))
         plane = len(linear) == 2 and turns_along(pair, unit(np.cross(*linear)))
-        spin = (0.0 if plane else pair.held_at()) * np.outer(v, u)
-        across = [(e - e @ spin, e @ np.cross(u, v)) for e in (first, np.cross(u, first))]
+        spin = (0.0 if plane else pair.held_at()) * np.outer(other, u)
+        across = [(e - e @ spin, e @ np.cross(u, other)) for e in (first, np.cross(u, first))]
     elif len(axes) == 2:
-        u, v = pair.R_a @ axes[0], pair.R_b @ axes[1]
-        across = [(np.cross(v, u), u @ v)]
+        u, other = pair.R_a @ axes[0], pair.R_b @ axes[1]
+        across = [(np.cross(other, u), u @ other)]
+        swing = (pair.relative_spin() @ u) * (pair.relative_spin() @ other)
     else:
         across = []
     J = pair.angular()
+    turning, _ = pair.acceleration(v, slides=False)
     for e, gap in across:
-        yield e @ J, gap, np.linalg.norm(e) * np.sum(J**2, axis=0)
+        yield e @ J, gap, e @ turning + swing, np.linalg.norm(e) * np.sum(J**2, axis=0)
 
 
 def _axes(pair, part):
@@ -282,11 +327,17 @@ class RowMaker:
         bias = np.array([J[known] @ self.v0[known]])
         return Coupler(kind, joint, axis, np.where(known, 0.0, J)[None], bias, v_hat, R, lo, hi)
 
-    def hold(self, joint, J, gap, bend):
+    def time_ahead(self, pair):
+        """Square of the time for which errors foresee how they accelerate [s^2]; less where a body turns far."""
+        if self.options.position_update != "symplectic":
+            return 0.0
+        return self.dt**2 / (1.0 + (self.dt * pair.fastest_spin() / COARSE) ** 4)
+
+    def hold(self, joint, ahead, J, gap, acceleration, bend):
         """Hold a direction: its error halves in a step, or closes as fast as its Jacobian keeps what it promises."""
         u, w = self.m.unknown, self.weight(J)
         turns = float(np.sum(bend[u] / np.diag(self.A)[u]))
-        v_hat = -gap / (2.0 * self.dt)
+        v_hat = -(gap + ahead * acceleration) / (2.0 * self.dt)
         if turns > 0.0:
             v_hat = min(max(v_hat, -w / (turns * self.dt)), w / (turns * self.dt))
         return self.row("hold", joint, -1, J, v_hat, near_rigid(self.options.near_rigid_coupling, w))

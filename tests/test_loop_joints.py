@@ -10,7 +10,7 @@ from loop_scenes import ALL_MAKERS, furnish, joined, start_like
 from rig import Rig, link, put, tight, weightless
 
 from newton_sap.reference import ReferenceSolver
-from newton_sap.reference_couplings import Pair, loop_axes
+from newton_sap.reference_couplings import Pair, held_rotation, held_translation, loop_axes
 
 Axis = newton.ModelBuilder.JointDofConfig
 X, Y, Z = newton.Axis.X, newton.Axis.Y, newton.Axis.Z
@@ -207,6 +207,29 @@ def test_rate_of_a_loop_coordinate_is_its_derivative(kind):
             assert (z.q - x.q) / (2.0 * h) == pytest.approx(y.J @ v, abs=2e-4), i
             assert y.J @ v == pytest.approx(axes_of(tree, tree.state.joint_qd)[i], abs=1e-4)
     assert len(now) == len(axes_of(loop, loop.state.joint_qd))
+
+
+@pytest.mark.parametrize("place", ["world", "two_articulations", "one_articulation"])
+@pytest.mark.parametrize("kind", [*KINDS, "fixed"])
+def test_foreseen_acceleration_is_the_second_derivative_of_the_error(kind, place):
+    """Second differences of each held error while all rates are kept, at rates that keep the joint closed."""
+    _, loop = thrown(kind, place, {}, seed=6)
+    solver, h = ReferenceSolver(loop.model), 1e-3
+    m = solver.read(loop.state, loop.control)
+    v = solver.to_sap(m, m.q, m.qd)
+    size = 3.0  # of the rates
+
+    def held(time):
+        kin = solver.kinematics(m, solver.integrate(m, size * v, size * v, time), size * v)
+        pair = Pair(m, kin, loop.model.joint_count - 1)
+        rows = [*held_translation(pair, size * v), *held_rotation(pair, size * v)]
+        return np.array([[gap, acceleration] for _J, gap, acceleration, _bend in rows]).reshape(-1, 2)
+
+    before, now, after = (held(time) for time in (-h, 0.0, h))
+    bends = (after[:, 0] - 2.0 * now[:, 0] + before[:, 0]) / h**2
+    np.testing.assert_allclose(now[:, 1], bends, atol=1e-4 * max(1.0, np.abs(bends).max(initial=0.0)))
+    if place != "world" and kind != "gantry":  # which does not turn
+        assert np.abs(bends).max() > 0.1
 
 
 # Closed forms

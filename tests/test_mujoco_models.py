@@ -44,6 +44,18 @@ def test_a_curved_joint_equality_keeps_its_curve():
     assert solver.report().healthy
 
 
+@pytest.mark.filterwarnings("ignore:.*polycoef.*")
+def test_a_curved_joint_equality_foresees_its_curve():
+    """At rates whose curve opens it by 1 mrad per step, it stays closed to a tenth of that."""
+    model = load(more='<equality><joint joint1="a" joint2="b" polycoef="0.1 0.5 0.7 0 0"/></equality>')
+    model.joint_q.assign([0.1, 0.0])
+    model.joint_qd.assign([1.5, 3.0])
+    for steps in (5, 10, 20):
+        a, b = swing(model, steps, dt=0.01)[1].joint_q.numpy()
+        assert abs(b) > 0.1
+        assert a == pytest.approx(0.1 + 0.5 * b + 0.7 * b * b, abs=1e-4)
+
+
 @pytest.mark.parametrize("share", [1.0, 0.5])
 def test_gravity_compensation(share):
     """``gravcomp`` takes its share off gravity: of the motion and of the potential energy."""

@@ -132,6 +132,7 @@ def joint_options(options) -> JointOptions:
     out.ahead = int(options.dissipation_ahead_of_touch)
     out.explicit_drives = int(options.drive_integration == "explicit")
     out.explicit_springs = int(options.spring_integration == "explicit")
+    out.foresees = int(options.position_update == "symplectic")
     return out
 
 

@@ -30,6 +30,7 @@ class JointOptions:
     ahead: int  # dissipation_ahead_of_touch
     explicit_drives: int  # drive_integration
     explicit_springs: int  # spring_integration
+    foresees: int  # 1 where couplings know what their errors open by beside their rate within a step (position_update)
 
 
 @wp.struct

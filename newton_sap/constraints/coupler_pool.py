@@ -80,6 +80,34 @@ def relative_velocity(m: Motion, a: Anchor, b: Anchor):
 
 
 @wp.func
+def spin_of(m: Motion, anchor: Anchor):
+    """Angular velocity of an anchor; the world rests."""
+    w = wp.vec3d()
+    if anchor.link >= 0:
+        w = angular(m.velocity[anchor.link])
+    return w
+
+
+@wp.func
+def velocity_of(m: Motion, anchor: Anchor):
+    """Velocity of an anchor; the world rests."""
+    v = wp.vec3d()
+    if anchor.link >= 0:
+        v = velocity_at(m.velocity[anchor.link], anchor.position)
+    return v
+
+
+@wp.func
+def acceleration_of(m: Motion, anchor: Anchor):
+    """Acceleration of an anchor while all dofs keep their velocity."""
+    a = wp.vec3d()
+    if anchor.link >= 0:
+        V = m.velocity[anchor.link]
+        a = velocity_at(m.bias[anchor.link], anchor.position) + wp.cross(angular(V), velocity_at(V, anchor.position))
+    return a
+
+
+@wp.func
 def moved(m: Motion, anchor: Anchor, time: wp.float64):
     """An anchor after its body went on as it goes now."""
     if anchor.link >= 0:

@@ -7,12 +7,25 @@ in ``ball_limits``; the rows of MuJoCo's tendons are a kernel of their own, in `
 
 import warp as wp
 
-from ..multibody.spatial import motion, rotation_vector, to_vec3d
+from ..multibody.spatial import angular, cross_motion, motion, rotation_vector, to_vec3d, velocity_at
 from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
-from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput, row_law
+from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput, JointOptions, row_law
 from .ball_limits import ball_limit_rows
 from .clamped_linear import near_rigid
-from .coupler_pool import ROWS, Anchor, Leverage, add_motion, add_term, anchor_of, couple_row, open_row
+from .coupler_pool import (
+    ROWS,
+    Anchor,
+    Leverage,
+    acceleration_of,
+    add_motion,
+    add_term,
+    anchor_of,
+    couple_row,
+    open_row,
+    relative_velocity,
+    spin_of,
+    velocity_of,
+)
 from .coupling_table import (
     BALL_LIMITS,
     COORDINATES,
@@ -32,6 +45,8 @@ PARALLEL = wp.constant(wp.float64(1.0e-2))
 """Square of the sine of an angle up to which two axes count as one: 6 degrees."""
 FAINT = wp.constant(wp.float64(1.0e-4))
 """Share of the w a row could have below which it softens; w goes with the square of the Jacobian."""
+COARSE = wp.constant(wp.float64(0.2))
+"""Turn [rad] of a body in a step at which half of what is foreseen counts; with all of it what turns farther gains energy."""
 
 
 @wp.func
@@ -155,6 +170,7 @@ class Held:
     error: wp.vec3d  # along each [m or rad]
     point: wp.vec3d  # where a translation is held
     carried: wp.float64  # share of a turn about the line along which the second slides by which errors across it turn
+    bend: wp.float64  # what the turning of two free axes adds to the acceleration of the error
 
 
 @wp.func
@@ -216,7 +232,7 @@ def held_translations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b
 
 
 @wp.func
-def held_rotations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: Anchor):
+def held_rotations(joints: Joints, table: CouplingTable, m: Motion, c: int, a: Anchor, b: Anchor):
     """Across the free angular axes."""
     free = table.angular_axes[c]
     start = table.axis_start[c] + table.linear_axes[c]
@@ -241,18 +257,59 @@ def held_rotations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: A
     if free == 2:
         first = wp.quat_rotate(a.rotation, wp.normalize(to_vec3d(joints.axis[start])))
         second = wp.quat_rotate(b.rotation, wp.normalize(to_vec3d(joints.axis[start + 1])))
+        w = angular(relative_velocity(m, a, b))
         directions[0] = wp.cross(second, first)
+        held.bend = wp.dot(w, first) * wp.dot(w, second)
         held.error = wp.vec3d(wp.dot(first, second), wp.float64(0.0), wp.float64(0.0))
     held.direction = directions
     return held
 
 
 @wp.func
-def held_row(shifts: Held, turns: Held, i: int):
-    """The i-th of all held directions: its covector, the error along it, and where it is held."""
+def held_acceleration(table: CouplingTable, m: Motion, c: int, a: Anchor, b: Anchor):
+    """Of the second anchor's motion as the first one's axes have it, while all dofs keep their velocity.
+
+    What is held does not move against the first; what slides does.
+    """
+    V_A = wp.spatial_vectord()
+    bias = wp.spatial_vectord()
+    if b.link >= 0:
+        bias = m.bias[b.link]
+    if a.link >= 0:
+        V_A = m.velocity[a.link]
+        bias = bias - m.bias[a.link]
+    V = relative_velocity(m, a, b)
+    slid = wp.vec3d()
+    if table.linear_axes[c] > 0:
+        slid = wp.cross(angular(V), velocity_at(V, b.position))
+    return bias - cross_motion(V_A, V) + motion(wp.vec3d(), slid)
+
+
+@wp.func
+def squared_step(options: JointOptions, dt: wp.float64):
+    """dt^2 where errors foresee how they accelerate, else zero."""
+    return wp.float64(options.foresees) * dt * dt
+
+
+@wp.func
+def time_ahead(options: JointOptions, m: Motion, a: Anchor, b: Anchor, dt: wp.float64):
+    """Square of the time [s^2] for which the rows between two bodies foresee how their errors accelerate.
+
+    Less where a body turns far: velocities at the start of the step say little of where its anchor will go.
+    """
+    w_A = spin_of(m, a)
+    w_B = spin_of(m, b)
+    far = dt * dt * wp.max(wp.dot(w_A, w_A), wp.dot(w_B, w_B)) / (COARSE * COARSE)
+    return squared_step(options, dt) / (wp.float64(1.0) + far * far)
+
+
+@wp.func
+def held_row(shifts: Held, turns: Held, acceleration: wp.spatial_vectord, ahead: wp.float64, i: int):
+    """The i-th of all held directions: its covector, the error of which the step is to leave half, and where it is held."""
     point = wp.vec3d()
     F = wp.spatial_vectord()
     error = wp.float64(0.0)
+    bend = wp.float64(0.0)
     if i < shifts.count:
         point = shifts.point
         e = shifts.direction[i]
@@ -262,7 +319,8 @@ def held_row(shifts: Held, turns: Held, i: int):
     else:
         F = motion(turns.direction[i - shifts.count], point)
         error = turns.error[i - shifts.count]
-    return F, error, point
+        bend = turns.bend
+    return F, error + ahead * (wp.dot(F, acceleration) + bend), point
 
 
 @wp.func
@@ -277,16 +335,20 @@ def hold_bodies(
     row: int,
     a: Anchor,
     b: Anchor,
-    beta: wp.float64,
+    options: JointOptions,
     dt: wp.float64,
 ):
     """Rows across all axes that are not free."""
     shifts = held_translations(joints, table, c, a, b)
-    turns = held_rotations(joints, table, c, a, b)
+    turns = held_rotations(joints, table, m, c, a, b)
+    acceleration = held_acceleration(table, m, c, a, b)
+    ahead = time_ahead(options, m, a, b, dt)
     for i in range(shifts.count + turns.count):
-        F, error, point = held_row(shifts, turns, i)
+        F, error, point = held_row(shifts, turns, acceleration, ahead, i)
         # Its error halves in a step.
-        row = hold_direction(tree, m, pool, problem, row, a.link, b.link, F, point, error, dt, -UNBOUNDED, beta, dt)
+        row = hold_direction(
+            tree, m, pool, problem, row, a.link, b.link, F, point, error, dt, -UNBOUNDED, options.coupling_beta, dt
+        )
     return row
 
 
@@ -296,12 +358,31 @@ class DistanceBound:
 
     exists: int
     F: wp.spatial_vectord
-    gap: wp.float64  # [m]
+    gap: wp.float64  # with what the step adds to it beside its rate, seen from dt + tau [m]
     tau: wp.float64  # [s]
 
 
 @wp.func
-def distance_row(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: Anchor, side: int, dt: wp.float64):
+def distance_bend(m: Motion, a: Anchor, b: Anchor, u: wp.vec3d, length: wp.float64, dt: wp.float64):
+    """Acceleration of |p_B - p_A| while all dofs keep their velocity; what flies by goes on straight for the whole step."""
+    v = velocity_of(m, b) - velocity_of(m, a)
+    across = wp.length_sq(v - wp.dot(u, v) * u)
+    farther = wp.float64(2.0) * across / (length + wp.sqrt(length * length + dt * dt * across))
+    return wp.dot(u, acceleration_of(m, b) - acceleration_of(m, a)) + farther
+
+
+@wp.func
+def distance_row(
+    joints: Joints,
+    table: CouplingTable,
+    m: Motion,
+    c: int,
+    a: Anchor,
+    b: Anchor,
+    side: int,
+    ahead: wp.float64,
+    dt: wp.float64,
+):
     """The minimum (side 0) or the maximum of |p_B - p_A|."""
     out = DistanceBound()
     d = b.position - a.position
@@ -313,8 +394,11 @@ def distance_row(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: Anc
         bound = wp.float64(joints.limit_upper[table.axis_start[c]])
     u = d / length
     out.F = sign * motion(wp.cross(b.position, u), u)
-    out.gap = sign * (length - bound)
-    out.tau = wp.where(out.gap > wp.float64(0.0), wp.float64(0.0), dt)
+    gap = sign * (length - bound)
+    slack = gap > wp.float64(0.0)
+    out.tau = wp.where(slack, wp.float64(0.0), dt)
+    opens = ahead * sign * distance_bend(m, a, b, u, length, dt)
+    out.gap = gap + wp.where(slack, wp.float64(0.5), wp.float64(1.0)) * opens
     if not (length < wp.float64(1.0e-9)) and bound >= wp.float64(0.0) and bound < wp.float64(NO_LIMIT):
         out.exists = 1
     return out
@@ -332,40 +416,48 @@ def distance_rows(
     row: int,
     a: Anchor,
     b: Anchor,
-    beta: wp.float64,
+    options: JointOptions,
     dt: wp.float64,
 ):
     """Minimum and maximum of |p_B - p_A| along the line through both anchors; negative bounds do not exist."""
+    ahead = time_ahead(options, m, a, b, dt)
     sides = int(2)  # no constant: the loop is not to be unrolled
     for side in range(sides):
-        bound = distance_row(joints, table, c, a, b, side, dt)
+        bound = distance_row(joints, table, m, c, a, b, side, ahead, dt)
         if bound.exists == 1:
             row = hold_direction(
                 tree, m, pool, problem, row, a.link, b.link, bound.F, b.position, bound.gap, bound.tau,
-                wp.float64(0.0), beta, dt,
+                wp.float64(0.0), options.coupling_beta, dt,
             )  # fmt: skip
     return row
 
 
 @wp.func
 def polynomial(table: CouplingTable, c: int, x: wp.float64):
-    """Value and slope of what a coordinate follows."""
+    """Value, slope and half the curvature of what a coordinate follows."""
     value = wp.float64(0.0)
     slope = wp.float64(0.0)
+    bend = wp.float64(0.0)
     for k in range(5):
+        bend = bend * x + slope
         slope = slope * x + value
         value = value * x + coefficient(table, c, 4 - k)
-    return value, slope
+    return value, slope, bend
 
 
 @wp.func
-def coordinate_error(tree: Tree, table: CouplingTable, c: int, i: int, joint_q: wp.array[wp.float32]):
-    """What the i-th coordinate of a pair is above the one it follows asks for, and the slope by which it follows."""
+def coordinate_error(
+    tree: Tree, table: CouplingTable, m: Motion, c: int, i: int, joint_q: wp.array[wp.float32], ahead: wp.float64
+):
+    """What the i-th coordinate of a pair is above the one it follows asks for, as ``held_row`` has it, and the slope there."""
     x = wp.float64(0.0)
+    rate = wp.float64(0.0)
     if table.dof_b[c] >= 0:
         x = wp.float64(joint_q[tree.dof_coord[table.dof_b[c] + i]])
-    value, slope = polynomial(table, c, x)
-    return wp.float64(joint_q[tree.dof_coord[table.dof_a[c] + i]]) - value, slope
+        rate = m.v0[table.dof_b[c] + i]
+    value, slope, bend = polynomial(table, c, x)
+    error = wp.float64(joint_q[tree.dof_coord[table.dof_a[c] + i]]) - value
+    return error - wp.float64(2.0) * ahead * bend * rate * rate, slope
 
 
 @wp.func
@@ -377,19 +469,19 @@ def coordinate_rows(
     problem: Problem,
     c: int,
     row: int,
-    joint_q: wp.array[wp.float32],
-    beta: wp.float64,
+    step: JointInput,
     dt: wp.float64,
 ):
     """Hold q_1 = p(q_2) for each coordinate of the pair, p a polynomial of degree four."""
     base = tree.group_dof_start[pool.group[c]]
+    ahead = squared_step(step.options, dt)
     for i in range(table.coordinates[c]):
-        gap, slope = coordinate_error(tree, table, c, i, joint_q)
+        gap, slope = coordinate_error(tree, table, m, c, i, step.joint_q, ahead)
         open_row(pool, row)
         add_term(tree, m, pool, problem, row, table.dof_a[c] + i, wp.float64(1.0))
         if table.dof_b[c] >= 0:
             add_term(tree, m, pool, problem, row, table.dof_b[c] + i, -slope)
-        close_row(pool, problem, row, base, Leverage(), gap, dt, -UNBOUNDED, beta, dt)
+        close_row(pool, problem, row, base, Leverage(), gap, dt, -UNBOUNDED, step.options.coupling_beta, dt)
         row = row + 1
     return row
 
@@ -428,11 +520,10 @@ def build_coupling(
 ):
     """Fill the row slots of one coupling; unused ones are empty."""
     row = int(ROWS * c)
-    beta = step.options.coupling_beta
     kind = table.kind[c]
     if is_enabled(table, c):
         if kind == COORDINATES:
-            row = coordinate_rows(tree, table, m, pool, problem, c, row, step.joint_q, beta, dt)
+            row = coordinate_rows(tree, table, m, pool, problem, c, row, step, dt)
         elif kind == LOOP_LAWS or kind == LOOP_FORCES:
             forces = int(kind == LOOP_FORCES)
             row = loop_axis_rows(tree, joints, table, m, pool, problem, c, row, forces, step, dt)
@@ -441,9 +532,9 @@ def build_coupling(
         else:
             a, b = coupled_anchors(tree, joints, table, m, c)
             if kind == DISTANCE_RANGE:
-                row = distance_rows(tree, joints, table, m, pool, problem, c, row, a, b, beta, dt)
+                row = distance_rows(tree, joints, table, m, pool, problem, c, row, a, b, step.options, dt)
             else:
-                row = hold_bodies(tree, joints, table, m, pool, problem, c, row, a, b, beta, dt)
+                row = hold_bodies(tree, joints, table, m, pool, problem, c, row, a, b, step.options, dt)
     clear_rest(pool, c, row)
 
 

@@ -261,7 +261,7 @@ def equality_row(
             leverage.bend += measured.leverage.bend
             gap = x - value
             if which == 0:
-                value, slope = polynomial(table, c, x)
+                value, slope, _bend = polynomial(table, c, x)
                 pool.slope[row] = slope
                 scale_terms(pool, row, -slope)
                 leverage.most = slope * slope * leverage.most

@@ -13,9 +13,12 @@ from ..constraints.couplers import (
     coordinate_error,
     coupled_anchors,
     distance_row,
+    held_acceleration,
     held_rotations,
     held_row,
     held_translations,
+    squared_step,
+    time_ahead,
 )
 from ..constraints.coupling_table import BODIES, COORDINATES, DISTANCE_RANGE
 from ..workspace import CouplingTable, Motion, RowLaw, Tree
@@ -66,24 +69,24 @@ def between(tree: Tree, m: Motion, s: Sensitivity, a: Anchor, b: Anchor, F: wp.s
 
 @wp.func
 def held_power(
-    tree: Tree, m: Motion, s: Sensitivity, rows: CouplerRows, row: int, a: Anchor, b: Anchor, shifts: Held, turns: Held,
-    i: int, dt: wp.float64,
+    scene: Scene, m: Motion, s: Sensitivity, rows: CouplerRows, row: int, a: Anchor, b: Anchor, shifts: Held, turns: Held,
+    acceleration: wp.spatial_vectord, ahead: wp.float64, i: int,
 ):  # fmt: skip
     """-gamma u of the i-th direction that two bodies are held in."""
-    F, error, _point = held_row(shifts, turns, i)
-    vc, u = between(tree, m, s, a, b, F)
-    return -u * coupler_row_impulse(rows, row, vc, error, wp.float64(2.0) * dt, -UNBOUNDED)
+    F, error, _point = held_row(shifts, turns, acceleration, ahead, i)
+    vc, u = between(scene.tree, m, s, a, b, F)
+    return -u * coupler_row_impulse(rows, row, vc, error, wp.float64(2.0) * scene.step.dt, -UNBOUNDED)
 
 
 @wp.func
 def distance_power(
     scene: Scene, table: CouplingTable, m: Motion, s: Sensitivity, rows: CouplerRows, c: int, a: Anchor, b: Anchor,
-    side: int,
+    side: int, ahead: wp.float64,
 ):  # fmt: skip
     """-gamma u of the minimum or the maximum of a distance."""
-    bound = distance_row(scene.joints, table, c, a, b, side, scene.step.dt)
+    bound = distance_row(scene.joints, table, m, c, a, b, side, ahead, scene.step.dt)
     row = ROWS * c
-    if side == 1 and distance_row(scene.joints, table, c, a, b, 0, scene.step.dt).exists == 1:
+    if side == 1 and distance_row(scene.joints, table, m, c, a, b, 0, ahead, scene.step.dt).exists == 1:
         row += 1
     power = wp.float64(0.0)
     if bound.exists == 1:
@@ -96,7 +99,8 @@ def distance_power(
 def coordinate_power(scene: Scene, table: CouplingTable, m: Motion, s: Sensitivity, rows: CouplerRows, c: int, i: int):
     """-gamma u of one coordinate that follows another."""
     tree = scene.tree
-    gap, slope = coordinate_error(tree, table, c, i, scene.before.joint_q)
+    ahead = squared_step(scene.step.joints.options, scene.step.dt)
+    gap, slope = coordinate_error(tree, table, m, c, i, scene.before.joint_q, ahead)
     dof = table.dof_a[c] + i
     vc = rate_of(tree, m, s.velocity, dof)
     u = s.virtual_velocity[dof]
@@ -134,16 +138,18 @@ def coupling_power(
             wp.atomic_add(s.power, g, coordinate_power(scene, table, m, s, rows, c, i))
     elif table.kind[c] == BODIES or table.kind[c] == DISTANCE_RANGE:
         a, b = coupled_anchors(scene.tree, scene.joints, table, m, c)
+        ahead = time_ahead(scene.step.joints.options, m, a, b, scene.step.dt)
         if table.kind[c] == DISTANCE_RANGE:
             sides = int(2)
             for side in range(sides):
-                wp.atomic_add(s.power, g, distance_power(scene, table, m, s, rows, c, a, b, side))
+                wp.atomic_add(s.power, g, distance_power(scene, table, m, s, rows, c, a, b, side, ahead))
         else:
             shifts = held_translations(scene.joints, table, c, a, b)
-            turns = held_rotations(scene.joints, table, c, a, b)
+            turns = held_rotations(scene.joints, table, m, c, a, b)
+            acceleration = held_acceleration(table, m, c, a, b)
             for i in range(shifts.count + turns.count):
                 wp.atomic_add(
-                    s.power, g, held_power(scene.tree, m, s, rows, ROWS * c + i, a, b, shifts, turns, i, scene.step.dt)
+                    s.power, g, held_power(scene, m, s, rows, ROWS * c + i, a, b, shifts, turns, acceleration, ahead, i)
                 )
     if has_no_gradient(table, rows, c):
         s.no_gradient[g] = 1
