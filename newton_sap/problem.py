@@ -9,7 +9,7 @@ from .constraints.clamped_linear import FOUR_PI_SQUARED, RIGID, near_rigid, regu
 from .constraints.hunt_crossley import NormalLaw
 from .constraints.joint_rows import link_rows
 from .constraints.lagged import bound_friction
-from .constraints.restitution import apply_restitution
+from .constraints.restitution import NEVER, NO_REBOUND, apply_restitution
 from .linalg.cholesky import widen_skyline
 from .linalg.lanes import sync
 from .minimizer.objective import contact_velocity, mass_times
@@ -32,8 +32,6 @@ RESOLUTION = wp.constant(wp.float64(1.0e-5))
 NO_UNKNOWN = wp.constant(2**31 - 1)
 """After all unknowns."""
 UNTOUCHED = wp.constant(-1)
-NEVER = wp.constant(wp.float64(1.0e30))
-"""A separation velocity [m/s], or missing force [N], that keeps a contact open."""
 
 
 @wp.func
@@ -362,11 +360,13 @@ def prepare_contact(
     n0 = regularize_contact(pool, options, slot, w, vn0, dt)
     bound_friction(pool, slot, n0, options.stiction_tolerance)
     pool.slowness[slot] = wp.float64(0.0)
-    if not (pool.rebound[slot] <= wp.float64(0.0)):
+    e = pool.rebound[slot]
+    pool.rebound[slot] = NO_REBOUND
+    if not (e <= wp.float64(0.0)) and pool.spin_of[slot] < 0:
         vn_star = wp.dot(pool.normal[slot], pool.bias[slot] + contact_velocity(pool, problem.v_star, slot, base))
         R_nr = near_rigid(options.rigid_beta, w)
         gravity = wp.length(gravity_of(bodies, world_of(tree, bodies, pool, slot)))
-        apply_restitution(pool, slot, R_nr, vn0, vn0 - vn_star, options.lead, gravity, dt)
+        apply_restitution(pool, slot, e, R_nr, vn0, vn0 - vn_star, options.lead, gravity, dt)
     if pool.link_a[slot] >= 0 and pool.link_b[slot] >= 0:  # one path alone has what comes later in its rows already
         widen_skyline(problem.last, pool.unknown, slot * pool.stride, pool.support[slot], base)
 

@@ -407,20 +407,25 @@ class ReferenceSolver(Multibody):
         row.bound_friction(n0, self.options.stiction_tolerance)
 
     def _bounce(self, row, e, v_n0, gained, resting, dt):
-        """Let a contact with restitution ``e`` leave at ``e`` times its approach, rigidly, once it meets in this step."""
+        """Let a moving contact with restitution ``e`` leave at ``e`` times its approach, rigidly, if it meets in this step."""
         if e <= 0.0:
             return
         depth = -row.phi0 / (2.0 * dt)  # deeper than two steps of its approach it is pressed, and did not just arrive
-        bounces = v_n0 < -resting and row.phi0 + dt * v_n0 <= 0.0 and depth <= -v_n0
-        if bounces:
-            row.R_n = near_rigid(self.options.near_rigid_joint, row.w)
-            if row.phi0 > 0.0:  # a gap is closed before the surfaces part
+        arrives, leaves = v_n0 < -resting and depth <= -v_n0, v_n0 > resting and depth * e <= v_n0
+        if not arrives and not leaves:
+            return
+        target = -e * v_n0
+        if leaves or row.phi0 > 0.0:  # surfaces meet before they part
+            row.rebound = target
+            if arrives:
                 ahead = 0.0 if self.options.position_update == "midpoint" else 0.5 * gained
-                impact = math.sqrt(max((ahead - v_n0) ** 2 + 2.0 * gained * row.phi0 / dt, 0.0))
-                row.rebound = e * impact + ahead
-            row.aim_at(-row.phi0 / dt if row.phi0 > 0.0 else -e * v_n0)
-        elif v_n0 > resting and depth * e <= v_n0:  # still inside: compliance must not add to the speed it leaves with
-            row.aim_at(min(row.v_hat, v_n0))
+                row.rebound = e * math.sqrt(max((ahead - v_n0) ** 2 + 2.0 * gained * row.phi0 / dt, 0.0)) + ahead
+            target = -row.phi0 / dt
+        if leaves and row.phi0 <= 0.0:
+            target = min(row.v_hat, v_n0)  # still inside: compliance must not add to the speed it leaves with
+        else:
+            row.R_n = near_rigid(self.options.near_rigid_joint, row.w)
+        row.aim_at(target)
 
     def _dissipation(self, tau, gap):
         """Relaxation time [s] at a gap [m or rad]: none before touch, unless asked for."""

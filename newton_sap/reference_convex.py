@@ -246,7 +246,7 @@ class Contact:
     """Normal law of the lagged and similar models."""
     n0: float = 0.0
     slip_scale: float = 0.0
-    rebound: float = 0.0
+    rebound: float | None = None
     """Speed [m/s] at which the surfaces part, should they meet within the step."""
 
     def aim_at(self, target):
@@ -254,6 +254,11 @@ class Contact:
         dt = self.normal.dt
         k = 1.0 / (dt * dt * self.R_n)
         self.v_hat, self.normal = target, HuntCrossley(dt * k * target, k, 0.0, dt)
+
+    def let_go(self):
+        """Take no part in what follows."""
+        self.aim_at(-1e30)
+        self.n0 = 0.0
 
     def bound_friction(self, n0, stiction_tolerance):
         """Bound lagged friction by ``mu n0``."""
@@ -423,12 +428,19 @@ class ConvexProblem:
         return any(abs(n0 - b.n0) > share for b, n0 in self.stale_bounds(v, v, BOUND_ERROR[1]))
 
     def part_surfaces(self, v):
-        """Aim contacts that meet at ``v`` at their rebound; return whether there are any."""
-        bouncing = [c for c in self.contacts if isinstance(c, Contact) and c.rebound > 0.0]
-        met = [c for c in bouncing if self._normal_impulse(c, v) > 0.0]
-        for contact in met:
-            contact.aim_at(contact.rebound)
-        return bool(met)
+        """Aim contacts that meet at ``v`` at their rebound; where there are any, leave others that do not push out, and return True."""
+        contacts = [c for c in self.contacts if isinstance(c, Contact)]
+        pushes = [self._normal_impulse(c, v) > 0.0 for c in contacts]
+        if not any(
+            pushed and c.rebound is not None and c.rebound > 0.0 for c, pushed in zip(contacts, pushes, strict=True)
+        ):
+            return False
+        for contact, pushed in zip(contacts, pushes, strict=True):
+            if not pushed:
+                contact.let_go()
+            elif contact.rebound is not None:
+                contact.aim_at(contact.rebound)
+        return True
 
     def along(self, v, dv):
         """Return a function of the step length: ``alpha -> (cost, slope, curvature)`` at ``v + alpha dv``."""

@@ -207,7 +207,7 @@ class ContactPool:
     mu: wp.array[wp.float64]  # (C,)
     mu_torsional: wp.array[wp.float64]  # (C,) [m]
     mu_rolling: wp.array[wp.float64]  # (C,) [m]
-    rebound: wp.array[wp.float64]  # (C,) speed at which surfaces part that meet now [m/s]; at first the restitution
+    rebound: wp.array[wp.float64]  # (C,) speed at which surfaces part if they meet [m/s]; at first the restitution
     R_t: wp.array[wp.float64]  # (C,) tangential regularisation [1/kg]
     R_n: wp.array[wp.float64]  # (C,) normal regularisation [1/kg]
     v_hat: wp.array[wp.float64]  # (C,) stabilising normal velocity [m/s]

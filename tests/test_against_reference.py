@@ -157,6 +157,28 @@ def test_restitution_equals_the_reference():
         assert_same_step(model, *others, contact_model=contact_model, friction_bound="start")
 
 
+@pytest.mark.parametrize("contact_model", ("sap", "lagged", "similar"))
+def test_impacts_in_company_equal_the_reference(contact_model):
+    """Balls in a row, closer than they go in a step: some meet, some part and are thrown together, some stay out of it."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    config = newton.ModelBuilder.ShapeConfig(restitution=0.9, mu=0.2, gap=0.1)
+    gaps, speeds = (0.004, 0.002, 0.0005, 0.001, 0.03), (3.0, -1.0, 0.5, 1.5, -2.0, 0.1)
+    for k, speed in enumerate(speeds):
+        x = 0.1 * k + sum(gaps[:k])
+        body = builder.add_body(xform=wp.transform((x, 0.003 * (k % 2), 0.0), wp.quat_identity()))
+        builder.add_shape_sphere(body, radius=0.05, cfg=config)
+        builder.joint_qd[6 * k : 6 * k + 6] = [speed, 0.2 * k, 0.0, 0.0, 0.0, 3.0]
+    model = builder.finalize()
+    state, control, pipeline = model.state(), model.control(), newton.CollisionPipeline(model)
+    contacts = pipeline.contacts()
+    pipeline.collide(state, contacts)
+    truth = assert_same_step(
+        model, state, control, contacts, dt=2e-3, contact_model=contact_model, friction_bound="start"
+    )
+    pushed = [bool(c["gamma_W"].any()) for c in truth.gamma]
+    assert any(pushed) and not all(pushed)
+
+
 @pytest.mark.parametrize("gravities", ((0.0, -30.0), (-30.0, 0.0)))
 def test_restitution_under_two_gravities_equals_the_reference(gravities):
     """What a world takes for rest is a matter of its own gravity: one of two equal balls bounces."""

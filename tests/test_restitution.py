@@ -187,3 +187,100 @@ def test_a_box_rests_on_a_bouncy_plate_whichever_was_built_first(order, law):
     rig = Rig(builder, 0.005, contact_model=law).run(400)
     gap = rig.body_q[bodies[1], 2] - rig.body_q[bodies[0], 2] - 0.15
     assert gap == pytest.approx(-20.0 * G / (4 * 1e5), rel=0.02)
+
+
+def elastic_balls(places, speeds, dt, mass=1.0, **options):
+    """Weightless balls without friction on a line, or in a plane, as a rig; places (n, 2) [m], speeds (n, 2) [m/s]."""
+    builder = weightless()
+    cfg = material(friction=0.0, gap=0.1, restitution=1.0)
+    for x, y in places:
+        body = link(builder, mass, 1e-3, xform=wp.transform((x, y, 0.0), wp.quat_identity()))
+        builder.add_shape_sphere(body, radius=R, cfg=cfg)
+        builder.add_articulation([builder.add_joint_free(body)])
+    for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1)):  # walls of a square metre
+        wall = wp.transform((0.6 * x, 0.6 * y, 0.0), wp.quat_identity())
+        builder.add_shape_box(-1, xform=wall, hx=0.1 if x else 0.7, hy=0.1 if y else 0.7, hz=0.5, cfg=cfg)
+    start = np.zeros((len(places), 7))
+    start[:, :2], start[:, 6] = places, 1.0
+    v = np.zeros((len(places), 6))
+    v[:, :2] = speeds
+    return Rig(builder, dt, q=start, v=v, **options)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("dt", [1 / 60, 1 / 240])
+def test_balls_that_bounce_in_company_keep_their_energy(dt, law):
+    """Twenty-five balls in a box: whom one impact throws at another bounces next; no step adds energy, few take any."""
+    grid = np.linspace(-0.38, 0.38, 5)
+    places = np.array([(x, y) for x in grid for y in grid])
+    rig = elastic_balls(places, np.random.default_rng(7).normal(0.0, 1.5, (25, 2)), dt, contact_model=law)
+    energies = [np.sum(rig.v**2)]
+    for _ in range(int(2.0 / dt)):
+        energies.append(np.sum(rig.run(1).v ** 2))
+    assert rig.solver.report().healthy
+    assert np.abs(rig.q.reshape(-1, 7)[:, :2]).max() < 0.5 - R + 2e-3
+    assert np.max(np.diff(energies)) < 1e-4 * energies[0]
+    assert energies[-1] > 0.9 * energies[0]
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_ball_that_is_struck_beside_a_wall_comes_back_from_there(law):
+    """It has just left that wall, and is closer than it goes in a step."""
+    dt = 1 / 60
+    rig = elastic_balls([(0.449, 0.0), (0.3, 0.0)], [(-1.0, 0.0), (4.0, 0.0)], dt, contact_model=law)
+    before = np.sum(rig.v**2)
+    for _ in range(6):
+        rig.run(1)
+        assert np.sum(rig.v**2) < (1.0 + 1e-4) * before
+        assert rig.q[0] < 0.5 - R + 2e-3
+    assert np.sum(rig.v**2) > 0.99 * before
+    # One after the other: they exchange velocities, the wall turns the struck one round, it catches up, they exchange again.
+    assert rig.v[[0, 6]] == pytest.approx([-1.0, -4.0], rel=5e-3)
+
+
+@pytest.mark.parametrize("dt", [1 / 60, 1 / 240])
+def test_a_light_ball_is_thrown_by_a_heavy_one_that_bounces(dt):
+    """Dropped together, a hand's breadth apart: the light one leaves with (3 M - m) / (M + m) of the speed of arrival."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    cfg = material(friction=0.0, gap=0.1, restitution=1.0)
+    M, m = 4.0, 0.05
+    for mass in (M, m):
+        body = link(builder, mass, 1e-3)
+        builder.add_shape_sphere(body, radius=R, cfg=cfg)
+        builder.add_articulation([builder.add_joint_free(body)])
+    builder.add_ground_plane(cfg=cfg)
+    rig = Rig(builder, dt, q=[0, 0, 0.5, 0, 0, 0, 1, 0, 0, 0.63, 0, 0, 0, 1])
+    arrival = math.sqrt(2 * G * (0.5 - R))
+    fastest = max(rig.run(1).v[8] for _ in range(int(0.36 / dt)))
+    # The heavy one has risen for a little and slows down, the light one falls a little longer.
+    assert fastest == pytest.approx((3 * M - m) / (M + m) * arrival, rel=0.05)
+
+
+def test_boxes_without_friction_keep_their_energy_corner_after_corner():
+    """Spinning boxes that land on one corner and are thrown on the next, two in a step: energy stays."""
+    rng = np.random.default_rng(3)
+    world = weightless()
+    cfg = material(friction=0.0, gap=0.1, restitution=1.0)
+    body = link(world, 8.0, 8.0 * 0.2**2 / 6.0)
+    world.add_shape_box(body, hx=0.1, hy=0.1, hz=0.1, cfg=cfg)
+    world.add_articulation([world.add_joint_free(body)])
+    count = 40
+    builder = weightless()
+    builder.replicate(world, count)
+    builder.add_ground_plane(cfg=cfg)
+    q, v = np.zeros((count, 7)), np.zeros((count, 6))
+    q[:, 2] = 0.3
+    q[:, 3:] = rng.normal(size=(count, 4))
+    q[:, 3:] /= np.linalg.norm(q[:, 3:], axis=1, keepdims=True)
+    v[:, 2], v[:, 3:] = -1.0 - rng.random(count), 5.0 * rng.normal(size=(count, 3))
+    rig = Rig(builder, 1 / 240, q=q, v=v)
+
+    def energies():
+        w = rig.v.reshape(count, 6)
+        return 4.0 * np.sum(w[:, :3] ** 2, axis=1) + 0.5 * 8.0 * 0.2**2 / 6.0 * np.sum(w[:, 3:] ** 2, axis=1)
+
+    before = energies()
+    rig.run(120)
+    share = energies() / before
+    assert (rig.v.reshape(count, 6)[:, 2] > 0.0).all()
+    assert share.max() < 1.001 and share.min() > 0.99

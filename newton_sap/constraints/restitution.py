@@ -1,7 +1,8 @@
 """Newton's impact law: surfaces with restitution ``e`` part at ``e`` times the speed at which they met (F 2.12).
 
 Surfaces that a step finds apart meet first, and part next: the velocity that closes the gap moves the bodies, the one
-after the impact is what they end the step with. One velocity for both would turn bodies around before they touch.
+after the impact is what they end the step with. One velocity for both would turn bodies around before they touch. Which
+surfaces meet is known after the first: impacts elsewhere may bring together what went apart.
 """
 
 import warp as wp
@@ -11,6 +12,12 @@ from ..workspace import ContactPool
 wp.set_module_options({"enable_backward": False})
 
 
+NEVER = wp.constant(wp.float64(1.0e30))
+"""A separation velocity [m/s], or missing force [N], that keeps a contact open."""
+NO_REBOUND = wp.constant(-NEVER)
+"""Rebound [m/s] of a contact whose compliance alone acts."""
+
+
 @wp.func
 def aim_at(pool: ContactPool, slot: int, target: wp.float64):
     """Make ``target`` the separation velocity [m/s] that a contact asks for, with the compliance it has."""
@@ -18,6 +25,13 @@ def aim_at(pool: ContactPool, slot: int, target: wp.float64):
     normal = pool.normal_law[slot]
     normal.fe0 = normal.dt * normal.k * target
     pool.normal_law[slot] = normal
+
+
+@wp.func
+def let_go(pool: ContactPool, slot: int):
+    """Leave a contact out of what follows."""
+    aim_at(pool, slot, -NEVER)
+    pool.n0[slot] = wp.float64(0.0)
 
 
 @wp.func
@@ -38,6 +52,7 @@ def rebound_speed(
 def apply_restitution(
     pool: ContactPool,
     slot: int,
+    e: wp.float64,
     R_nr: wp.float64,
     vn0: wp.float64,
     gained: wp.float64,
@@ -45,30 +60,29 @@ def apply_restitution(
     gravity: wp.float64,
     dt: wp.float64,
 ):
-    """Let a contact that closes within the step bounce, as rigid as the step resolves.
+    """Let a contact between moving surfaces bounce if they meet within the step, as rigid as the step resolves.
 
     What ``gravity`` or any known force (``gained``) gives in two steps [m/s] is rest, not an impact.
     """
-    e = pool.rebound[slot]
     phi0 = pool.phi0[slot]
-    pool.rebound[slot] = wp.float64(0.0)
     resting = wp.float64(2.0) * wp.max(dt * gravity, gained)
-    bounces = vn0 < -resting and phi0 + dt * vn0 <= wp.float64(0.0)
-    leaves = vn0 > resting
     # Deeper than two steps of its approach it did not just arrive: it is pressed there, and compliance alone brings it out.
     depth = -phi0 / (wp.float64(2.0) * dt)
-    bounces = bounces and depth <= -vn0
-    leaves = leaves and depth * e <= vn0
-    if not bounces and not leaves:
+    arrives = vn0 < -resting and depth <= -vn0
+    leaves = vn0 > resting and depth * e <= vn0
+    if not arrives and not leaves:
         return
-    # Still inside after the bounce: compliance must not add to the speed it leaves with.
-    target = wp.min(pool.v_hat[slot], vn0)
-    if bounces:
-        pool.R_n[slot] = R_nr
-        target = -e * vn0
-        if phi0 > wp.float64(0.0):
+    target = -e * vn0
+    if leaves or phi0 > wp.float64(0.0):
+        # Should others throw them together that part, they may close as fast: the next step finds that impact.
+        pool.rebound[slot] = target
+        if arrives:
             pool.rebound[slot] = rebound_speed(e, -vn0, gained, phi0, lead, dt)
-            target = -phi0 / dt
+        target = -phi0 / dt  # first they meet
+    if leaves and phi0 <= wp.float64(0.0):
+        target = wp.min(pool.v_hat[slot], vn0)  # still inside: compliance must not add to the speed they leave with
+    else:
+        pool.R_n[slot] = R_nr
     normal = pool.normal_law[slot]
     normal.k = wp.float64(1.0) / (dt * dt * pool.R_n[slot])
     normal.d = wp.float64(0.0)

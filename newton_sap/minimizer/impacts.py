@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from ..constraints.restitution import aim_at
+from ..constraints.restitution import NO_REBOUND, aim_at, let_go
 from ..linalg.lanes import sync, total
 from ..workspace import ContactPool, Motion, Problem
 from .objective import Range
@@ -12,24 +12,46 @@ wp.set_module_options({"enable_backward": False})
 
 
 @wp.func
-def part_surfaces(pool: ContactPool, at: Range):
-    """Aim contacts that met at their rebound; return how many there are."""
+def pushes(pool: ContactPool, slot: int):
+    """Whether a contact did at the last evaluation."""
+    return wp.dot(pool.normal[slot], pool.gamma[slot]) > wp.float64(0.0)
+
+
+@wp.func
+def impacts(pool: ContactPool, at: Range):
+    """How many contacts met that were on their way to."""
     met = wp.float64(0.0)
     for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
-        bounces = not (pool.rebound[slot] <= wp.float64(0.0))  # what is no number is to be found
-        if bounces and wp.dot(pool.normal[slot], pool.gamma[slot]) > wp.float64(0.0):
-            aim_at(pool, slot, pool.rebound[slot])
+        # What is no number is to be found.
+        if not (pool.rebound[slot] <= wp.float64(0.0)) and pushes(pool, slot):
             met += wp.float64(1.0)
-        pool.rebound[slot] = wp.float64(0.0)
-    sync()
     return total(met)
+
+
+@wp.func
+def part_surfaces(pool: ContactPool, at: Range):
+    """Aim contacts that met at their rebound, and those too that parted before others threw them together; whether any met.
+
+    What did not touch on the way takes no part: whom the impacts throw at it strikes it in the next step.
+    """
+    met = impacts(pool, at) > wp.float64(0.0)
+    for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
+        if met and pool.spin_of[slot] < 0:
+            if not pushes(pool, slot):
+                let_go(pool, slot)
+            elif not (pool.rebound[slot] <= NO_REBOUND):
+                aim_at(pool, slot, pool.rebound[slot])
+        pool.rebound[slot] = NO_REBOUND  # one round of impacts in a step
+    sync()
+    return met
 
 
 @wp.func
 def bounce(m: Motion, pool: ContactPool, problem: Problem, at: Range, now: Progress):
     """Where surfaces have met, keep the velocity that brought them there as ``travel`` and minimise once more."""
-    ended = now.reason == OPTIMAL or now.reason == COST
-    if not ended or part_surfaces(pool, at) == wp.float64(0.0):
+    if not (now.reason == OPTIMAL or now.reason == COST):
+        return now
+    if not part_surfaces(pool, at):
         return now
     for i in range(at.lane, at.unknowns, at.lanes):
         m.travel[problem.dof[at.base + i]] = problem.v[at.base + i]
