@@ -178,7 +178,7 @@ class Arrivals:
     left_out: wp.array[wp.int32]  # (G,) the same of those that are open and too slow to meet
     next: wp.array[wp.int32]  # (N,) row + 1 of the one before it, of a part's the one after it
     phi0: wp.array[wp.float32]  # (N,) signed distance, or what one that is left out lacks of meeting [m]
-    push: wp.array[wp.float32]  # (G,) how far overlaps may push apart within the step [m]
+    push: wp.array[wp.float32]  # (G,) how far what overlaps, or has no joint, may push within the step [m]
     group_count: wp.array[wp.int32]  # (G,) slots they ask for
     group_start: wp.array[wp.int32]  # (G,) those of the part's groups before
     lane_count: wp.array[wp.int32]  # (P * BLOCK_DIM,) what each lane has added up of them

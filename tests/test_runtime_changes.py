@@ -449,6 +449,32 @@ def test_convex_cone_reaches_by_the_slip(law):
     np.testing.assert_allclose(passing((speed, 0, 0), farther, law, mu=mu).v, [speed, 0, 0, 0, 0, 0], atol=1e-6)
 
 
+def struck(law, jointed):
+    """A ball between a kinematic bat of 50 m/s and a plate of 4 mm, 15 cm away, after one step."""
+    builder, cfg = weightless(), newton.ModelBuilder.ShapeConfig(density=0.0, gap=0.3)
+    ball = link(builder, 1.0, 0.01)
+    builder.add_articulation([builder.add_joint_free(ball)])
+    builder.add_shape_sphere(ball, radius=0.1, cfg=cfg)
+    bat = link(builder, 1.0, is_kinematic=True, xform=wp.transform(wp.vec3(-0.31, 0.0, 0.0), wp.quat_identity()))
+    builder.add_shape_box(bat, hx=0.2, hy=0.2, hz=0.2, cfg=cfg)
+    if jointed:
+        builder.add_articulation([builder.add_joint_free(bat)])
+    builder.add_shape_box(-1, xform=wp.transform((0.25, 0.0, 0.0)), hx=0.002, hy=1.0, hz=1.0, cfg=cfg)
+    rig = Rig(builder, 1.0 / 240.0, pipeline=newton.CollisionPipeline, contact_model=law)
+    put(rig.state.body_qd, [0] * 6 + [50.0, 0, 0, 0, 0, 0])
+    if jointed:
+        put(rig.state.joint_qd, [0] * 6 + [50.0, 0, 0, 0, 0, 0])
+    return rig.run(1)
+
+
+@pytest.mark.parametrize("law", ["sap", "lagged", "similar"])
+def test_a_bat_without_joint_hands_on_its_speed(law):
+    """What a kinematic body strikes meets the next wall within the step, whether a joint ties the body to the world or none."""
+    with_joint, without = struck(law, True), struck(law, False)
+    assert without.solver.report().contacts_peak[0] == with_joint.solver.report().contacts_peak[0] == 2
+    np.testing.assert_allclose(without.body_q[0], with_joint.body_q[0], atol=1e-6)
+
+
 def test_orientation_stays_a_unit_quaternion():
     """A thousand fast steps leave the orientation normalised."""
     rig = Rig(hingeless(), DT, v=[0, 0, 0, 20.0, -7.0, 5.0]).run(1000)

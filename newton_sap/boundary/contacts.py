@@ -200,6 +200,17 @@ def overlap_speed(gap: Gap, pair: Material, options: ContactOptions, dt: wp.floa
 
 
 @wp.func
+def handed_speed(gap: Gap):
+    """How fast [m/s] a body that no joint moves comes, which no group counts among its own: it may hand on its speed."""
+    speed = wp.float64(0.0)
+    if gap.a.link == -1:
+        speed = wp.length(velocity_at(gap.a.prescribed, gap.a.surface))
+    if gap.b.link == -1:
+        speed = wp.max(speed, wp.length(velocity_at(gap.b.prescribed, gap.b.surface)))
+    return speed
+
+
+@wp.func
 def measure_gap(
     tree: Tree,
     bodies: Bodies,
@@ -271,8 +282,11 @@ def collect_one(
             if lacking > wp.float64(0.0):
                 leave_out(arrivals, i, gap.group, wp.float32(dt * lacking))
                 return
-        else:
-            wp.atomic_max(arrivals.push, gap.group, wp.float32(dt * overlap_speed(gap, pair, options, dt)))
+        push = handed_speed(gap)
+        if gap.phi0 <= wp.float64(0.0):
+            push = wp.max(push, overlap_speed(gap, pair, options, dt))
+        if not (push <= wp.float64(0.0)):
+            wp.atomic_max(arrivals.push, gap.group, wp.float32(dt * push))
     enter(arrivals, i, gap.group, wp.float32(gap.phi0), slots_of(shapes, rows, i, options.spin_friction))
 
 
