@@ -12,6 +12,11 @@ from rig import Rig, link, material, put
 
 from newton_sap import SolverSAP
 from newton_sap.diagnostics import REASONS
+from newton_sap.minimizer import progress
+from newton_sap.minimizer.objective import Range, Value
+from newton_sap.minimizer.progress import Progress
+from newton_sap.minimizer.settings import Settings
+from newton_sap.workspace import Problem, Tree
 
 WORLDS, SICK, DT = 3, 1, 0.005
 ARRAYS = ("joint_q", "joint_qd", "body_q", "body_qd")
@@ -470,6 +475,30 @@ def test_settled_cost_means_a_small_residual():
     report = rig.solver.report()
     assert report.contacts[0] == 1
     assert report.unconverged_steps[0] == 1 or report.residual[0] < 1e-3 * report.scale[0]
+
+
+@wp.kernel(module="unique")
+def judge_settled(iterations: wp.array[int], reason: wp.array[int]):
+    """What is said of an iterate whose cost no longer changes and whose residual is above 1e-3 of its scale."""
+    i = wp.tid()
+    value = Value(wp.float64(1.0), wp.float64(1.5e-3), wp.float64(1.0), wp.float64(1.0))
+    now = Progress()
+    now.cost = value.cost
+    now.alpha = wp.float64(1.0)
+    now.iterations = iterations[i]
+    settings = Settings()
+    settings.cost_rel = wp.float64(1.0e-15)
+    settings.optimality_rough = wp.float64(1.0e-3)
+    settings.max_iterations = 200
+    reason[i] = progress.verdict(Tree(), Problem(), Range(), 0, value, now, settings)
+
+
+def test_a_solve_stalls_after_exact_steps_only():
+    """The first ten steps are rough ones, of which one may go across a kink to a place that costs the same."""
+    iterations, reason = wp.array([1, 7, 9, 10, 50], dtype=int), wp.zeros(5, dtype=int)
+    wp.launch(judge_settled, 5, inputs=[iterations, reason])
+    goes_on, stalled = int(progress.GOES_ON), int(progress.STALLED)
+    np.testing.assert_array_equal(reason.numpy(), [goes_on] * 3 + [stalled] * 2)
 
 
 def squeezed(law, **options):

@@ -72,7 +72,8 @@ def verdict(tree: Tree, problem: Problem, at: Range, g: int, value: Value, now: 
     if cost_settled(value, now, settings):
         if value.residual <= settings.optimality_abs + settings.optimality_rough * value.scale:
             return COST
-        return STALLED  # rounding left no direction that leads on
+        if now.iterations >= EASY:
+            return STALLED  # rounding left no direction that leads on, not even exact steps
     if now.iterations >= settings.max_iterations:
         return ITERATION_LIMIT
     return GOES_ON
