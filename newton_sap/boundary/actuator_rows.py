@@ -48,6 +48,7 @@ class ActuatorRows:
     site: list[int]
     joint: list[int]
     drive_range: np.ndarray
+    target_range: np.ndarray
     coord: np.ndarray
     of_quaternion: np.ndarray
 
@@ -70,8 +71,8 @@ def read_actuators(model) -> ActuatorRows | None:
     rows.require_simulated()
     rows.require_one_servo_per_axis()
     rows.require_one_range_per_drive()
-    drive_range = rows.drive_ranges()
-    bounded = bool((np.abs(drive_range) < NO_BOUND).any())
+    drive_range, target_range = rows.drive_ranges(), rows.target_ranges()
+    bounded = bool((np.abs(np.hstack([drive_range, target_range])) < NO_BOUND).any())
     if not rows.direct and not bounded:
         return None
     entries = sorted((axis, a) for a in rows.direct for axis in rows.axes_of(a))
@@ -85,6 +86,7 @@ def read_actuators(model) -> ActuatorRows | None:
         site=rows.site if rows.pushes_bodies else [],
         joint=rows.joint if rows.pushes_bodies else [],
         drive_range=drive_range,
+        target_range=target_range,
         coord=rows.coord,
         of_quaternion=~np.isin(np.arange(model.joint_coord_count), rows.coord),
     )
@@ -193,14 +195,17 @@ class _Rows:
             driven[axis] |= servo[a]
 
     def require_one_range_per_drive(self) -> None:
-        """Refuse force ranges of actuators that share a drive of the model, which has one range for their sum."""
-        shared, bounded = Counter(self.axis[a] for a in self._of_model), self.bounded("force")
-        for a in self._of_model:
-            if bounded[a] and shared[self.axis[a]] > 1:
-                drive = self._axis_name(self.axis[a])
-                self._refuse_any(
-                    [a], f"has a forcerange, and shares {drive} with another actuator: a drive has one range"
-                )
+        """Refuse ranges of actuators that share a drive of the model, which has one range for the sum of their forces, and
+        one for the targets of position and of velocity."""
+        holds = self._holds_position()
+        for what, kind in (("force", np.zeros_like(holds)), ("ctrl", holds)):
+            shared, bounded = Counter((self.axis[a], kind[a]) for a in self._of_model), self.bounded(what)
+            for a in self._of_model:
+                if bounded[a] and shared[self.axis[a], kind[a]] > 1:
+                    drive = self._axis_name(self.axis[a])
+                    self._refuse_any(
+                        [a], f"has a {what}range, and shares {drive} with another actuator: a drive has one range"
+                    )
 
     def has_motor_beside_drive(self) -> bool:
         """Whether a joint's limit binds a motor together with one of the model's drives."""
@@ -221,6 +226,19 @@ class _Rows:
             if 0 <= self.axis[a] < len(ranges):
                 lower, upper = self["forcerange"][a]
                 ranges[self._dofs_of(self.axis[a])] = lower, upper
+        return ranges
+
+    def target_ranges(self) -> np.ndarray:
+        """(D, 4) what the control ranges of position and velocity actuators leave to the targets of the model's drives.
+
+        Lower and upper bound of MuJoCo's coordinate [m or rad], then of the rate; quaternions have none.
+        """
+        ranges = np.tile([-NO_BOUND, NO_BOUND], (self._model.joint_dof_count, 2))
+        holds = self._holds_position()
+        for a in np.intersect1d(self._of_model, np.flatnonzero(self.bounded("ctrl"))).astype(int):
+            if self._has_axis(self.axis[a]):
+                first = 0 if holds[a] else 2
+                ranges[self.axis[a], first : first + 2] = self["ctrlrange"][a]
         return ranges
 
     def damping_ratios(self) -> list[tuple[int, list[int], bool]]:
@@ -253,6 +271,10 @@ class _Rows:
         """Whether each actuator's damping is a ratio to critical, as MuJoCo understands a positive bias of a position servo."""
         gain, bias = self["gainprm"][:, 0], self["biasprm"]
         return (bias[:, 2] > 0.0) & (gain > 0.0) & (np.abs(gain + bias[:, 1]) < 1e-6 * gain)
+
+    def _holds_position(self) -> np.ndarray:
+        """Whether each actuator sees its coordinate."""
+        return self._biased() & (self["biasprm"][:, 1] != 0.0)
 
     def _biased(self) -> np.ndarray:
         return self["biastype"] == _AFFINE

@@ -4,7 +4,7 @@ A direct actuator takes ``control.mujoco.ctrl`` and puts ``gear f`` on a dof or 
 ``f = clamp(gain ctrl + bias_0 + bias_1 gear q + bias_2 gear v)``. What sees the coordinate or the velocity acts at the end
 of the step like every drive, so that stiff servos are stable; the rest is a force like ``joint_f``. Motors on sites and on
 free and ball joints push bodies (``actuator_pushes``). Actuators that take ``joint_target_q`` and ``joint_target_qd`` are
-drives of the model already; their force range bounds them. Parameters are read live, but for those ranges; these, and what is a
+drives of the model already; their force range bounds them, and their control range the targets. Parameters are read live, but for those ranges; these, and what is a
 motor and what a servo, are settled at construction and looked at again when a notice says so.
 """
 
@@ -56,6 +56,15 @@ class AxisDrive:
 
 
 @wp.func
+def reference(table: ActuatorTable, dof: int):
+    """MuJoCo's coordinate of a dof minus Newton's."""
+    ref = wp.float32(0.0)
+    if table.ref.shape[0] > 0:
+        ref = table.ref[dof]
+    return ref
+
+
+@wp.func
 def servo_drive(table: ActuatorTable, dof: int, a: int, servo: Servo, drive: AxisDrive):
     """A servo as the drive of its dof, in the mode that has its gains."""
     out = AxisDrive()
@@ -69,20 +78,19 @@ def servo_drive(table: ActuatorTable, dof: int, a: int, servo: Servo, drive: Axi
         out.qd = servo.force / servo.kd
     else:
         out.mode = POSITION
-        ref = wp.float32(0.0)
-        if table.ref.shape[0] > 0:
-            ref = table.ref[dof]
-        out.q = servo.force / servo.ke - ref
+        out.q = servo.force / servo.ke - reference(table, dof)
     return out
 
 
 @wp.func
 def given_drive(table: ActuatorTable, given: Commands, dof: int):
-    """The drive as the caller and the model give it, bounded by the force ranges of its own actuators."""
+    """The drive as the caller and the model give it, bounded by the control and force ranges of its own actuators."""
     drive = AxisDrive()
+    goals = table.target_range[dof]
     if table.coord[dof] >= 0:
-        drive.q = given.target_q[table.coord[dof]]
-    drive.qd = given.target_qd[dof]
+        ref = reference(table, dof)
+        drive.q = within(given.target_q[table.coord[dof]], True, goals[0] - ref, goals[1] - ref)
+    drive.qd = within(given.target_qd[dof], True, goals[2], goals[3])
     drive.mode = given.target_mode[dof]
     drive.ke = given.target_ke[dof]
     drive.kd = given.target_kd[dof]
@@ -251,6 +259,7 @@ class Actuators:
             table.coord = wp.array(rows.coord, dtype=wp.int32, device=device)
             table.of_quaternion = wp.array(rows.of_quaternion, dtype=wp.int32, device=device)
             table.drive_range = wp.array(rows.drive_range, dtype=wp.vec2, device=device)
+            table.target_range = wp.array(rows.target_range, dtype=wp.vec4, device=device)
             sizes = {"*": model.joint_dof_count, "target_q": model.joint_coord_count}
         sizes["body_f"] = model.body_count if rows.pushes_bodies else 0
         self._sizes = sizes
