@@ -475,6 +475,28 @@ def test_a_bat_without_joint_hands_on_its_speed(law):
     np.testing.assert_allclose(without.body_q[0], with_joint.body_q[0], atol=1e-6)
 
 
+def lift(law, told):
+    """How deep a platform is in its load after being raised by 0.1 m/s for a second, with or without its velocity."""
+    builder, cfg = newton.ModelBuilder(), newton.ModelBuilder.ShapeConfig(density=1000.0)
+    platform, load = builder.add_body(is_kinematic=True), builder.add_body(xform=wp.transform((0.0, 0.0, 0.15)))
+    builder.add_shape_box(platform, hx=0.5, hy=0.5, hz=0.05, cfg=cfg)
+    builder.add_shape_box(load, hx=0.1, hy=0.1, hz=0.1, cfg=cfg)
+    rig = Rig(builder, 1.0 / 120.0, pipeline=newton.CollisionPipeline, contact_model=law)
+    for i in range(120):
+        put(rig.state.joint_q, [0.0, 0.0, 0.1 * i * rig.dt])
+        put(rig.state.joint_qd, [0.0, 0.0, 0.1 * told])
+        rig.run(1)
+    return rig.body_q[0, 2] + 0.15 - rig.body_q[1, 2]
+
+
+@pytest.mark.parametrize("law", ["sap", "lagged", "similar"])
+def test_a_platform_carries_its_load_by_the_velocity_it_is_given(law):
+    """By its pose alone it goes into the load, by one step of its way or, after Hunt and Crossley, by all that is above 1 / d."""
+    assert abs(lift(law, True)) < 1.0e-3
+    expected = 0.1 / 120.0 if law == "sap" else 0.1 - 1.0 / 25.0
+    assert lift(law, False) == pytest.approx(expected, rel=0.02)
+
+
 def test_orientation_stays_a_unit_quaternion():
     """A thousand fast steps leave the orientation normalised."""
     rig = Rig(hingeless(), DT, v=[0, 0, 0, 20.0, -7.0, 5.0]).run(1000)
