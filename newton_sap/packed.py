@@ -1,7 +1,8 @@
 """Telling a CPU's compiler that the arrays of a bundle are packed and not indexed from their end.
 
 Warp's arrays may be strided, and a negative index counts from the end. Neither is so for arrays that the solver makes,
-but inside a bundle the compiler cannot know: every access loads a stride and tests a sign.
+but inside a bundle the compiler cannot know: every access loads a stride and tests a sign. Warp's debug mode checks indices
+against lengths, and there nothing is told.
 """
 
 import warp as wp
@@ -27,7 +28,7 @@ def packing(name: str, bundle_type):
 
     pack.__qualname__ = name  # by which Warp tells functions apart
     return wp.func_native(f"""
-#if !defined(__CUDA_ARCH__)
+#if !defined(__CUDA_ARCH__) && defined(NDEBUG)
     const auto tell = [](auto& x) {{ x.strides[0] = sizeof(*x.data); x.shape.dims[0] = 0; }};
     {" ".join(f"tell({array});" for array in _arrays(bundle_type))}
 #endif

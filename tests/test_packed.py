@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import newton
@@ -66,3 +68,28 @@ def test_what_the_solver_makes_is_packed():
             if isinstance(array, wp.array):
                 assert array.is_contiguous and array.ndim == 1, name
                 np.testing.assert_equal(array.strides[0], wp.types.type_size_in_bytes(array.dtype))
+
+
+IN_DEBUG_MODE = """
+import warp as wp
+wp.config.mode = "debug"
+import newton
+from newton_sap import SolverSAP
+builder = newton.ModelBuilder()
+builder.add_ground_plane()
+builder.add_shape_sphere(builder.add_body(xform=wp.transform((0.0, 0.0, 0.0999))), radius=0.1)
+model = builder.finalize(device="cpu")
+solver, pipeline, state = SolverSAP(model), newton.CollisionPipeline(model), model.state()
+contacts = pipeline.contacts()
+for _ in range(3):
+    pipeline.collide(state, contacts)
+    solver.step(state, state, None, contacts, 0.005)
+report = solver.report()
+print(report.contacts[0], report.healthy)
+"""
+
+
+def test_steps_run_in_debug_mode():
+    """Warp then checks every index against its array's length, and ends the process where it is beyond."""
+    run = subprocess.run([sys.executable, "-c", IN_DEBUG_MODE], capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0 and run.stdout.split()[-2:] == ["1", "True"], run.stdout[-500:] + run.stderr[-500:]
