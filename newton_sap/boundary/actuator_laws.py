@@ -34,9 +34,7 @@ class ActuatorTable:
     tendon_range: wp.array[wp.vec2]  # (T,) what all actuators of a tendon may exert before their gears [N]
     # Of length zero where all are motors:
     drive_range: wp.array[wp.vec2]  # (D,) what force ranges leave to the model's drive [N or N m]
-    target_range: wp.array[
-        wp.vec4
-    ]  # (D,) what control ranges leave to its targets: of MuJoCo's coordinate, of the rate
+    target_range: wp.array[wp.vec4]  # (D,) and control ranges to its targets: of MuJoCo's coordinate, of the rate
     coord: wp.array[wp.int32]  # (D,) -1 where the coordinate is a quaternion
     of_quaternion: wp.array[wp.int32]  # (coordinates,) 1 for a quaternion's
     # As in MuJoCo's table, read live:
