@@ -14,7 +14,7 @@ wp.set_module_options({"enable_backward": False})
 
 NEVER = wp.constant(wp.float64(1.0e30))
 """A separation velocity [m/s], or missing force [N], that keeps a contact open."""
-NO_REBOUND = wp.constant(-NEVER)
+NO_REBOUND = wp.constant(wp.float64(-1.0e30))
 """Rebound [m/s] of a contact whose compliance alone acts."""
 
 
