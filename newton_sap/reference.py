@@ -415,15 +415,16 @@ class ReferenceSolver(Multibody):
         if not arrives and not leaves:
             return
         target = -e * v_n0
-        if leaves or row.phi0 > 0.0:  # surfaces meet before they part
+        if row.phi0 > 0.0:  # surfaces meet before they part
             row.rebound = target
             if arrives:
                 ahead = 0.0 if self.options.position_update == "midpoint" else 0.5 * gained
                 row.rebound = e * math.sqrt(max((ahead - v_n0) ** 2 + 2.0 * gained * row.phi0 / dt, 0.0)) + ahead
             target = -row.phi0 / dt
-        if leaves and row.phi0 <= 0.0:
+        elif leaves:
+            row.rebound = target
             target = min(row.v_hat, v_n0)  # still inside: compliance must not add to the speed it leaves with
-        else:
+        if arrives or row.phi0 > 0.0:
             row.R_n = near_rigid(self.options.near_rigid_joint, row.w)
         row.aim_at(target)
 

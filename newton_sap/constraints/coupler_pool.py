@@ -80,6 +80,17 @@ def relative_velocity(m: Motion, a: Anchor, b: Anchor):
 
 
 @wp.func
+def relative_bias(m: Motion, a: Anchor, b: Anchor):
+    """Spatial acceleration of the second anchor's body against the first one's while all dofs keep their velocity."""
+    bias = wp.spatial_vectord()
+    if b.link >= 0:
+        bias = m.bias[b.link]
+    if a.link >= 0:
+        bias = bias - m.bias[a.link]
+    return bias
+
+
+@wp.func
 def spin_of(m: Motion, anchor: Anchor):
     """Angular velocity of an anchor; the world rests."""
     w = wp.vec3d()
@@ -123,12 +134,8 @@ def steady_acceleration(m: Motion, a: Anchor, b: Anchor, F: wp.spatial_vectord, 
 
     ``change`` is that of F from ``SHORT_TIME`` before to ``SHORT_TIME`` after.
     """
-    bias = wp.spatial_vectord()
-    if b.link >= 0:
-        bias = m.bias[b.link]
-    if a.link >= 0:
-        bias = bias - m.bias[a.link]
-    return wp.dot(F, bias) + wp.dot(change, relative_velocity(m, a, b)) / (wp.float64(2.0) * SHORT_TIME)
+    turning = wp.dot(change, relative_velocity(m, a, b)) / (wp.float64(2.0) * SHORT_TIME)
+    return wp.dot(F, relative_bias(m, a, b)) + turning
 
 
 @wp.func

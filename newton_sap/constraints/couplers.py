@@ -22,6 +22,7 @@ from .coupler_pool import (
     anchor_of,
     couple_row,
     open_row,
+    relative_bias,
     relative_velocity,
     spin_of,
     velocity_of,
@@ -272,17 +273,13 @@ def held_acceleration(table: CouplingTable, m: Motion, c: int, a: Anchor, b: Anc
     What is held does not move against the first; what slides does.
     """
     V_A = wp.spatial_vectord()
-    bias = wp.spatial_vectord()
-    if b.link >= 0:
-        bias = m.bias[b.link]
     if a.link >= 0:
         V_A = m.velocity[a.link]
-        bias = bias - m.bias[a.link]
     V = relative_velocity(m, a, b)
     slid = wp.vec3d()
     if table.linear_axes[c] > 0:
         slid = wp.cross(angular(V), velocity_at(V, b.position))
-    return bias - cross_motion(V_A, V) + motion(wp.vec3d(), slid)
+    return relative_bias(m, a, b) - cross_motion(V_A, V) + motion(wp.vec3d(), slid)
 
 
 @wp.func

@@ -72,16 +72,17 @@ def apply_restitution(
     leaves = vn0 > resting and depth * e <= vn0
     if not arrives and not leaves:
         return
+    # Should others throw them together that part, they may close as fast: the next step finds that impact.
     target = -e * vn0
-    if leaves or phi0 > wp.float64(0.0):
-        # Should others throw them together that part, they may close as fast: the next step finds that impact.
+    if phi0 > wp.float64(0.0):
         pool.rebound[slot] = target
         if arrives:
             pool.rebound[slot] = rebound_speed(e, -vn0, gained, phi0, lead, dt)
         target = -phi0 / dt  # first they meet
-    if leaves and phi0 <= wp.float64(0.0):
+    elif leaves:
+        pool.rebound[slot] = target
         target = wp.min(pool.v_hat[slot], vn0)  # still inside: compliance must not add to the speed they leave with
-    else:
+    if arrives or phi0 > wp.float64(0.0):
         pool.R_n[slot] = R_nr
     normal = pool.normal_law[slot]
     normal.k = wp.float64(1.0) / (dt * dt * pool.R_n[slot])

@@ -5,6 +5,7 @@ import warp as wp
 from ..constraints.restitution import NO_REBOUND, aim_at, let_go
 from ..linalg.lanes import sync, total
 from ..workspace import ContactPool, Motion, Problem
+from .friction_bound import normal_part
 from .objective import Range
 from .progress import COST, OPTIMAL, Progress, begin
 
@@ -14,7 +15,7 @@ wp.set_module_options({"enable_backward": False})
 @wp.func
 def pushes(pool: ContactPool, slot: int):
     """Whether a contact did at the last evaluation."""
-    return wp.dot(pool.normal[slot], pool.gamma[slot]) > wp.float64(0.0)
+    return normal_part(pool, slot) > wp.float64(0.0)
 
 
 @wp.func
