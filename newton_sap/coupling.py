@@ -196,7 +196,7 @@ def _inverse_weights(solver, kinds, bodies, offsets) -> dict[int, tuple[float, f
     for row in rows:
         link = arrays["body_link"][bodies[row]]
         tree = arrays["link_tree"][link]
-        path = arrays["path_dof"][arrays["path_start"][link] + locked[tree] : arrays["path_start"][link + 1]]
+        path = arrays["path_dof"][arrays["link_path_start"][link] + locked[tree] : arrays["link_path_start"][link + 1]]
         if len(path) == 0:
             continue
         first = arrays["tree_dof_start"][tree]

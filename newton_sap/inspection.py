@@ -30,7 +30,7 @@ def read_inspection(topology, motion, dofs: int) -> Inspection:
     """Copy the quantities to the host; dofs of loop joints, which are no unknowns, stay zero."""
     arrays = topology.arrays
     slots = dof_slots(arrays, dofs)
-    dofs += int((arrays["dof_public"] < 0).sum())
+    dofs += int((arrays["dof_qd"] < 0).sum())
     A = np.zeros((dofs, dofs))
     blocks = motion.A.numpy()
     for t in range(topology.tree_count):
@@ -47,11 +47,11 @@ def read_inspection(topology, motion, dofs: int) -> Inspection:
 
 def dof_slots(arrays, dofs: int) -> np.ndarray:
     """Place each dof in its joint's segment of ``joint_qd``, in solver order; those of no joint behind all ``dofs``."""
-    slots = np.empty(len(arrays["dof_public"]), dtype=int)
+    slots = np.empty(len(arrays["dof_qd"]), dtype=int)
     starts = arrays["link_dof_start"]
     for first, last in zip(starts[:-1], starts[1:], strict=True):
         if last > first:
-            lowest = arrays["dof_public"][first:last].min()
+            lowest = arrays["dof_qd"][first:last].min()
             if lowest < 0:
                 lowest, dofs = dofs, dofs + last - first
             slots[first:last] = lowest + np.arange(last - first)

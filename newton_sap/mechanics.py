@@ -54,7 +54,7 @@ def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:
     if len(solver.bodies.gravcomp):
         pull *= 1.0 - solver.bodies.gravcomp.numpy()[links, None]
     dof_group, dof_moved = group[arrays["dof_link"]], moved[arrays["dof_link"]]
-    armature = _or(model.joint_armature, 0.0)[arrays["dof_public"]].astype(float)
+    armature = _or(model.joint_armature, 0.0)[arrays["dof_qd"]].astype(float)
     rotors = 0.5 * armature * at.v0.numpy() ** 2 * dof_moved
     tied_group, tied_kinetic, tied_potential = _coupling_energies(solver, state)
 
@@ -84,7 +84,7 @@ def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _spring_energy(model, arrays, state) -> np.ndarray:
     """Energy of the passive joint spring of each dof; of a ball joint, of the rotation vector to its rest pose."""
-    public, coord = arrays["dof_public"], arrays["dof_coord"]
+    public, coord = arrays["dof_qd"], arrays["dof_q"]
     stiffness = _or(model.joint_stiffness, 0.0)[public].astype(float)
     away = np.zeros(len(public))
     if not model.joint_coord_count:

@@ -37,7 +37,7 @@ def fetching(name: str, bundle_type, *arrays: str):
 
 
 fetch_paths = fetching("fetch_paths", Tree, "path_dof")
-fetch_indices = fetching("fetch_indices", Tree, "dof_last", "dof_coord", "dof_public")
+fetch_indices = fetching("fetch_indices", Tree, "dof_last", "dofs")
 fetch_bodies = fetching("fetch_bodies", Bodies, "mass", "inertia", "inv_inertia")
 fetch_axes = fetching(
     "fetch_axes", Joints,
@@ -67,35 +67,35 @@ fetch_contacts = fetching(
 @wp.func
 def fetch_tree(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, change: Motion, t: int):
     """What free motion needs of a tree, if there is one of that number."""
-    if wp.block_dim() == 1 and t + 1 < tree.tree_link_start.shape[0]:
-        link = tree.tree_link_start[t]
-        next_link = tree.tree_link_start[t + 1]
+    if wp.block_dim() == 1 and t + 1 < tree.trees.shape[0]:
+        link = tree.trees[t].link_start
+        next_link = tree.trees[t + 1].link_start
         fetch_links(m, link, next_link)
         fetch_momentum(change, link, next_link)
-        fetch_paths(tree, tree.path_start[link], tree.path_start[next_link])
-        body = tree.link_body[link]
+        fetch_paths(tree, tree.links[link].path_start, tree.links[next_link].path_start)
+        body = tree.links[link].body
         fetch_bodies(bodies, body, body + next_link - link)
-        dof = tree.tree_dof_start[t]
-        next_dof = tree.tree_dof_start[t + 1]
+        dof = tree.trees[t].dof_start
+        next_dof = tree.trees[t + 1].dof_start
         fetch_dofs(m, dof, next_dof)
         fetch_indices(tree, dof, next_dof)
         if next_dof > dof:
-            public = tree.dof_public[dof]
+            public = tree.dofs[dof].qd
             fetch_axes(joints, public, public + next_dof - dof)
-        fetch_mass_matrix(m, tree.tree_block_start[t], tree.tree_block_start[t + 1])
+        fetch_mass_matrix(m, tree.trees[t].block_start, tree.trees[t + 1].block_start)
 
 
 @wp.func
 def fetch_group(tree: Tree, m: Motion, pools: Pools, problem: Problem, g: int):
     """What a group's assembly and minimisation need, if there is one of that number."""
-    if wp.block_dim() == 1 and g + 1 < tree.group_dof_start.shape[0]:
-        dof = tree.group_dof_start[g]
-        fetch_unknowns(problem, dof, tree.group_dof_start[g + 1])
+    if wp.block_dim() == 1 and g + 1 < tree.groups.shape[0]:
+        dof = tree.groups[g].dof_start
+        fetch_unknowns(problem, dof, tree.groups[g + 1].dof_start)
         row = ROWS_PER_DOF * dof
         fetch_rows(pools.rows, row, row + pools.rows.count[g])
         slot = pools.contacts.group_start[g]
         next_slot = slot + pools.contacts.group_count[g]
         fetch_contacts(pools.contacts, slot, next_slot)
         fetch_jacobians(pools.contacts, pools.contacts.stride * slot, pools.contacts.stride * next_slot)
-        block = tree.tree_block_start[tree.group_tree_start[g]]
-        fetch_mass_matrix(m, block, tree.tree_block_start[tree.group_tree_start[g + 1]])
+        block = tree.trees[tree.groups[g].tree_start].block_start
+        fetch_mass_matrix(m, block, tree.trees[tree.groups[g + 1].tree_start].block_start)

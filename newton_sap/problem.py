@@ -38,7 +38,7 @@ UNTOUCHED = wp.constant(-1)
 def mark_tree(tree: Tree, problem: Problem, link: int):
     """Note that a constraint touches the link's tree."""
     if link >= 0:
-        problem.tree_start[tree.link_tree[link]] = 0
+        problem.tree_start[tree.links[link].tree] = 0
 
 
 @wp.func
@@ -56,13 +56,13 @@ def gather_rows(
 
     A row that takes part touches its tree, as do couplings.
     """
-    start = ROWS_PER_DOF * tree.group_dof_start[g]
-    last = ROWS_PER_DOF * tree.group_dof_start[g + 1] - 1
+    start = ROWS_PER_DOF * tree.groups[g].dof_start
+    last = ROWS_PER_DOF * tree.groups[g + 1].dof_start - 1
     at = wp.vec2i(start, last)
-    for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
+    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
         problem.tree_start[t] = UNTOUCHED
         before = at[0]
-        for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+        for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
             at = link_rows(tree, joints, m, pools.rows, step, link, at, dt)
         if at[0] > before or pools.couplers.touched[t] == 1:
             problem.tree_start[t] = 0
@@ -73,11 +73,11 @@ def gather_rows(
 @wp.func
 def number_unknowns(tree: Tree, m: Motion, problem: Problem, g: int):
     """Number the free dofs of touched trees through; start from the old velocity."""
-    base = tree.group_dof_start[g]
+    base = tree.groups[g].dof_start
     n = int(0)
-    for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
-        first = tree.tree_dof_start[t]
-        size = tree.tree_dof_start[t + 1] - first
+    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
+        first = tree.trees[t].dof_start
+        size = tree.trees[t + 1].dof_start - first
         locked = m.locked[t]
         if problem.tree_start[t] != UNTOUCHED:
             problem.tree_start[t] = n
@@ -87,7 +87,7 @@ def number_unknowns(tree: Tree, m: Motion, problem: Problem, g: int):
                 problem.block[u] = n
                 problem.block_end[u] = n + size - locked
                 problem.last[u] = n + tree.dof_last[first + i] - first - locked
-                problem.A_row[u] = tree.tree_block_start[t] + i * size + locked
+                problem.A_row[u] = tree.trees[t].block_start + i * size + locked
                 problem.v[u] = m.v0[first + i]
                 problem.v_star[u] = m.v_star[first + i]
                 problem.scale[u] = wp.float64(1.0) / wp.sqrt(m.A[diagonal_entry(tree, t, first + i)])
@@ -100,18 +100,18 @@ def number_unknowns(tree: Tree, m: Motion, problem: Problem, g: int):
 @wp.func
 def shift_of(tree: Tree, m: Motion, problem: Problem, t: int):
     """How far the problem indices of a touched tree's free dofs are from their own."""
-    return problem.tree_start[t] - tree.tree_dof_start[t] - m.locked[t]
+    return problem.tree_start[t] - tree.trees[t].dof_start - m.locked[t]
 
 
 @wp.func
 def number_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, g: int):
     """Point rows at unknowns and unknowns at their rows."""
-    base = tree.group_dof_start[g]
+    base = tree.groups[g].dof_start
     r = ROWS_PER_DOF * base
     end = r + rows.count[g]
-    for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
+    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
         shift = base + shift_of(tree, m, problem, t)
-        while r < end and rows.unknown[r] < tree.tree_dof_start[t + 1]:
+        while r < end and rows.unknown[r] < tree.trees[t + 1].dof_start:
             u = rows.unknown[r] + shift
             rows.unknown[r] = u - base
             if problem.row_end[u] == 0:
@@ -123,12 +123,12 @@ def number_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, g: int):
 @wp.func
 def number_sleeping_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, g: int):
     """Point sleeping rows at unknowns; those of trees that nothing touches are dropped, for they move freely."""
-    last = ROWS_PER_DOF * tree.group_dof_start[g + 1] - 1
+    last = ROWS_PER_DOF * tree.groups[g + 1].dof_start - 1
     kept = int(last)
     for down in range(rows.asleep[g]):
         r = last - down
         dof = rows.unknown[r]
-        t = tree.link_tree[tree.dof_link[dof]]
+        t = tree.links[tree.dofs[dof].link].tree
         if problem.tree_start[t] != UNTOUCHED:
             rows.unknown[kept] = dof + shift_of(tree, m, problem, t)
             if kept > r:
@@ -159,9 +159,9 @@ def free_path(tree: Tree, m: Motion, problem: Problem, link: int):
     """Where a link's path begins; nothing carries the world."""
     path = Path()
     if link >= 0:
-        t = tree.link_tree[link]
-        path.next = tree.path_start[link] + m.locked[t]
-        path.end = tree.path_start[link + 1]
+        t = tree.links[link].tree
+        path.next = tree.links[link].path_start + m.locked[t]
+        path.end = tree.links[link + 1].path_start
         path.shift = shift_of(tree, m, problem, t)
     return path
 
@@ -222,8 +222,12 @@ def delassus_weight(
     while s < pool.support[slot]:
         at = slot * pool.stride + s
         u = base + pool.unknown[at]
-        link = tree.dof_link[problem.dof[u]]
-        if blocks == 1 and problem.dof[u] == tree.link_dof_start[link] and turns_freely(joints, tree.link_joint[link]):
+        link = tree.dofs[problem.dof[u]].link
+        if (
+            blocks == 1
+            and problem.dof[u] == tree.links[link].dof_start
+            and turns_freely(joints, tree.links[link].joint)
+        ):
             turns = wp.matrix_from_cols(pool.J[at], pool.J[at + 1], pool.J[at + 2])
             W += turns * wp.inverse(joint_block(m, problem, u, base)) * wp.transpose(turns)
             s += 3
@@ -238,8 +242,8 @@ def delassus_weight(
 def body_weight(tree: Tree, bodies: Bodies, m: Motion, link: int, point: wp.vec3d):
     """Mean over three directions of 1/m + (r x e)^T I^-1 (r x e) of one body [1/kg]."""
     w = wp.float64(0.0)
-    if link >= 0 and bodies.mass[tree.link_body[link]] > 0.0:
-        body = tree.link_body[link]
+    if link >= 0 and bodies.mass[tree.links[link].body] > 0.0:
+        body = tree.links[link].body
         R = wp.quat_to_matrix(m.rotation[link])
         inverse = R * wp.inverse(to_mat33d(bodies.inertia[body])) * wp.transpose(R)
         lever = wp.skew(point - m.com[link])
@@ -253,7 +257,7 @@ def tree_mass(tree: Tree, m: Motion, link: int):
     """Mass [kg] of all that hangs together with a link; free motion has added it up."""
     mass = wp.float64(0.0)
     if link >= 0:
-        mass = m.mass[tree.tree_link_start[tree.link_tree[link]]]
+        mass = m.mass[tree.trees[tree.links[link].tree].link_start]
     return mass
 
 
@@ -334,9 +338,9 @@ def world_of(tree: Tree, bodies: Bodies, pool: ContactPool, slot: int):
     """The world that a contact is in: that of either body, unless it is global."""
     world = int(-1)
     if pool.link_a[slot] >= 0:
-        world = bodies.world[tree.link_body[pool.link_a[slot]]]
+        world = bodies.world[tree.links[pool.link_a[slot]].body]
     if pool.link_b[slot] >= 0:
-        world = wp.max(world, bodies.world[tree.link_body[pool.link_b[slot]]])
+        world = wp.max(world, bodies.world[tree.links[pool.link_b[slot]].body])
     return world
 
 
@@ -403,7 +407,7 @@ def assemble_problem(
     g = tree.first_group + block
     start = pools.contacts.group_start[g]
     count = pools.contacts.group_count[g]
-    base = tree.group_dof_start[g]
+    base = tree.groups[g].dof_start
     fetch_group(tree, m, pools, problem, g + 1)
     pack_tree(tree)
     pack_motion(m)
@@ -447,7 +451,7 @@ def restart_from(tree: Tree, m: Motion, problem: Problem, v: wp.array[wp.float64
     """Put the unknowns at a given velocity, with the products that go along."""
     block, lane = wp.tid()
     g = tree.first_group + block
-    base = tree.group_dof_start[g]
+    base = tree.groups[g].dof_start
     for i in range(lane, problem.count[g], wp.block_dim()):
         problem.v[base + i] = v[problem.dof[base + i]]
     sync()

@@ -487,7 +487,6 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         links = ("position", "rotation", "com", "velocity", "bias", "mass", "moment", "inertia", "momentum")
         counts |= dict.fromkeys(links, size.link_count)
         counts |= {"A": size.block_size, "factor": size.factor_size}
-        self.tree = size.to_device(device)
         self.motion = allocate(Motion, counts, device)
         unused = ["column", "bias", "mass", "moment", "inertia", "A", "factor", "v_star", "v", "travel"]
         unused += ["drive_speed", "leans", "group_speed"]
@@ -498,9 +497,9 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         self.pools.rows = allocate(RowPool, {"*": rows, "count": size.group_count, "asleep": size.group_count}, device)
         self.couplings, self.pools.couplers = build_couplings(self.model, size, size.loop_joints, device)
         self._coupling_kernels = assembling_kernels(self.couplings)
-        self.tree.group_tied = tied_groups(self.couplings)
-        self.tree.tree_moves = motions_of_trees(self.couplings, size, self.model, self.options.position_update)
-        self.touching = Touching(self.couplings, size, self.model, self.tree.tree_moves)
+        moves = motions_of_trees(self.couplings, size, self.model, self.options.position_update)
+        self.tree = size.to_device(tied_groups(self.couplings), moves, device)
+        self.touching = Touching(self.couplings, size, self.model, moves)
         self.large = LargeGroups()
         self.launches = Launches(self.tree, size, self.options.threads, device)
         self.frames = Frames()

@@ -30,39 +30,74 @@ COUPLER_ROWS = 6
 
 
 @wp.struct
+class TreeEntry:
+    """Where a tree's links, dofs and mass matrix begin, and how it moves."""
+
+    link_start: int
+    dof_start: int
+    block_start: int  # first entry of its dense block in A
+    factor_start: int  # the same of its factor
+    group: int
+    prescribed: int  # 1 where the root stays kinematic, whatever its flag says later
+    moves: int  # how velocities change within a step: gyroscopic.HELD, ALONE or TOGETHER
+
+
+@wp.struct
+class GroupEntry:
+    """Where a group's trees, dofs and Hessian begin."""
+
+    hessian_start: wp.int64  # -1 where the Hessian is kept in blocks
+    tree_start: int
+    dof_start: int
+    tied: int  # 1 where couplings may hand one body's speed to another
+
+
+@wp.struct
+class LinkEntry:
+    """What a link is in Newton's model, what it hangs on, and where its dofs and its path begin."""
+
+    joint: int  # Newton joint; -1 for a root that no joint moves
+    body: int  # Newton body
+    parent: int  # link, -1 for the world
+    tree: int
+    dof_start: int
+    path_start: int
+
+
+@wp.struct
+class DofEntry:
+    """Which link a dof moves, and where Newton keeps its rate and coordinate."""
+
+    link: int
+    qd: int  # index in Newton's joint_qd; -1 for a root that no joint moves
+    q: int  # index in Newton's joint_q, -1 where the coordinate is a quaternion
+
+
+@wp.struct
+class BodyEntry:
+    """Which link a Newton body is."""
+
+    link: int  # -1 for a body that does not move by itself
+    part: int  # -1 for those, and for bodies of the global world
+
+
+@wp.struct
 class Tree:
-    """Who hangs on whom; constant after construction (int32)."""
+    """Who hangs on whom; constant after construction, but for radii. One entry more than there are, where some begin somewhere."""
 
     first_tree: int  # where the threads of a launch begin to count
     first_group: int
     part: int  # which part of the groups it covers
     part_groups: int  # and how many those are
     global_group: int  # of kinematic bodies that every world may touch; -1 where there is none
-    tree_link_start: wp.array[wp.int32]  # (T + 1,)
-    tree_dof_start: wp.array[wp.int32]  # (T + 1,)
-    tree_block_start: wp.array[wp.int32]  # (T + 1,) first entry of the tree's dense block in A
-    tree_factor_start: wp.array[wp.int32]  # (T,) the same of its factor
-    tree_group: wp.array[wp.int32]  # (T,)
-    tree_prescribed: wp.array[wp.int32]  # (T,) 1 where the root stays kinematic, whatever its flag says later
-    tree_moves: wp.array[wp.int32]  # (T,) how velocities change within a step: gyroscopic.HELD, ALONE or TOGETHER
-    group_tree_start: wp.array[wp.int32]  # (G + 1,)
-    group_dof_start: wp.array[wp.int32]  # (G + 1,)
-    group_hessian_start: wp.array[wp.int64]  # (G,) -1 where the Hessian is kept in blocks
-    group_tied: wp.array[wp.int32]  # (G,) 1 where couplings may hand one body's speed to another
-    link_joint: wp.array[wp.int32]  # (L,) Newton joint; -1 for a root that no joint moves
-    link_body: wp.array[wp.int32]  # (L,) Newton body
-    link_parent: wp.array[wp.int32]  # (L,) link, -1 for the world
-    link_tree: wp.array[wp.int32]  # (L,)
-    link_radius: wp.array[wp.float32]  # (L,) of its colliding shapes about the COM, as of the latest notice [m]
-    link_dof_start: wp.array[wp.int32]  # (L + 1,)
-    path_start: wp.array[wp.int32]  # (L + 1,)
+    trees: wp.array[TreeEntry]  # (T + 1,)
+    groups: wp.array[GroupEntry]  # (G + 1,)
+    links: wp.array[LinkEntry]  # (L + 1,)
+    dofs: wp.array[DofEntry]  # (D,)
+    bodies: wp.array[BodyEntry]  # (bodies,)
     path_dof: wp.array[wp.int32]  # dofs from the root to each link, that link's own included
     dof_last: wp.array[wp.int32]  # (D,) last dof of the subtree that this one moves
-    dof_link: wp.array[wp.int32]  # (D,)
-    dof_public: wp.array[wp.int32]  # (D,) index in Newton's joint_qd; -1 for a root that no joint moves
-    dof_coord: wp.array[wp.int32]  # (D,) index in Newton's joint_q, -1 where the coordinate is a quaternion
-    body_link: wp.array[wp.int32]  # (bodies,) -1 for a body that does not move by itself
-    body_part: wp.array[wp.int32]  # (bodies,) -1 for those, and for bodies of the global world
+    link_radius: wp.array[wp.float32]  # (L,) of its colliding shapes about the COM, as of the latest notice [m]
 
 
 @wp.struct

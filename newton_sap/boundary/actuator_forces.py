@@ -31,8 +31,8 @@ def tendon_force(options: JointOptions, table: CouplingTable, couplers: CouplerP
 @wp.func
 def add_if_free(tree: Tree, m: Motion, dof: int, force: wp.float64, out: wp.array[wp.float32]):
     """Add to a dof's force, unless its velocity is prescribed."""
-    t = tree.link_tree[tree.dof_link[dof]]
-    if dof >= tree.tree_dof_start[t] + m.locked[t]:
+    t = tree.links[tree.dofs[dof].link].tree
+    if dof >= tree.trees[t].dof_start + m.locked[t]:
         add_force(tree, dof, force, out)
 
 
@@ -55,7 +55,7 @@ def gather_tendons(
             t = table.source_row[c]
             force = tendon_force(options, table, couplers, c, dt)
             for link in range(first_link(tree, g), first_link(tree, g + 1)):
-                pull = path_wrench(tree, tendons, t, tree.link_body[link])
+                pull = path_wrench(tree, tendons, t, tree.links[link].body)
                 motion_after.momentum[link] = motion_after.momentum[link] + force * pull
             for k in range(tendons.term_start[t], tendons.term_start[t] + tendons.term_count[t]):
                 add_if_free(tree, m, tendons.dof[k], wp.float64(tendons.coef[k]) * force, out)
@@ -74,7 +74,7 @@ def gather_pushes(
     if act.table.site.shape[0] == 0:
         return
     for link in range(first, end):
-        body = tree.link_body[link]
+        body = tree.links[link].body
         force, torque = sum_pushes(act.table, act.ctrl, first_body + body, body, act.body_q)
         origin = to_vec3d(wp.transform_get_translation(act.body_q[body]))
         motion_after.momentum[link] = motion_after.momentum[link] + wrench_at(to_vec3d(force), to_vec3d(torque), origin)
@@ -101,8 +101,8 @@ def observe_direct_actuators(
     gather_tendons(tree, options, table, m, motion_after, couplers, g, dt, out)
     gather_pushes(tree, act, motion_after, first, end, out.shape[0] + act.table.tendon_bounded.shape[0])
     project_wrenches(tree, joints, m, motion_after, first, end, wp.float64(1.0), out)
-    for dof in range(tree.link_dof_start[first], tree.link_dof_start[end]):
-        public = tree.dof_public[dof]
+    for dof in range(tree.links[first].dof_start, tree.links[end].dof_start):
+        public = tree.dofs[dof].qd
         if public >= 0:  # no joint has the dofs of a body that flies without one
             add_if_free(tree, m, dof, wp.float64(motor_effort(act.table, act.given, act.ctrl, public)), out)
     for c in range(table.group_start[g], table.group_start[g + 1]):
@@ -114,11 +114,11 @@ def observe_direct_actuators(
 @wp.kernel
 def observe_joint_pushes(tree: Tree, bodies: Bodies, act: Actuation, first_body: int, out: wp.array[wp.spatial_vector]):
     """Add what motors of free and ball joints give the joint's child, about its COM: it passes through the joint."""
-    body = tree.link_body[wp.tid()]
+    body = tree.links[wp.tid()].body
     table = act.table
     for k in range(table.axis_start[first_body + body], table.axis_start[first_body + body + 1]):
         a = table.row[k]
-        if table.site[a] < 0 and table.joint[a] == tree.link_joint[wp.tid()]:
+        if table.site[a] < 0 and table.joint[a] == tree.links[wp.tid()].joint:
             push = push_on_joint(table, a, motor_pull(table, act.ctrl, a), body, act.body_q)
             arm = wp.transform_vector(act.body_q[body], bodies.com[body])
             out[body] = out[body] + wp.spatial_vector(push.force, push.torque - wp.cross(arm, push.force))

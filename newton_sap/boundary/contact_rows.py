@@ -73,7 +73,7 @@ def body_part(tree: Tree, body: int):
     """The part of a body, -1 for one that no part has for itself."""
     if body < 0:
         return -1
-    return tree.body_part[body]
+    return tree.bodies[body].part
 
 
 @wp.func

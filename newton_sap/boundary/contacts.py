@@ -61,9 +61,9 @@ class Gap:
 def prescribed_velocity(tree: Tree, m: Motion, link: int):
     """What the locked dofs of a link's tree give it of velocity."""
     total = wp.spatial_vectord()
-    locked = m.locked[tree.link_tree[link]]
+    locked = m.locked[tree.links[link].tree]
     for p in range(locked):
-        dof = tree.path_dof[tree.path_start[link] + p]
+        dof = tree.path_dof[tree.links[link].path_start + p]
         total += m.column[dof] * m.v0[dof]
     return total
 
@@ -97,7 +97,7 @@ def make_side(
     position = wp.vec3d()
     rotation = wp.quat_identity(dtype=wp.float64)
     if body >= 0:
-        link = tree.body_link[body]
+        link = tree.bodies[body].link
         if link >= 0:
             position = m.position[link]
             rotation = m.rotation[link]
@@ -105,7 +105,7 @@ def make_side(
             side.link = hidden(link)
             if is_moved(tree, m, link):
                 side.link = link
-                side.group = tree.tree_group[tree.link_tree[link]]
+                side.group = tree.trees[tree.links[link].tree].group
         else:
             position = to_vec3d(wp.transform_get_translation(state.body_q[body]))
             rotation = to_quatd(wp.transform_get_rotation(state.body_q[body]))
@@ -136,7 +136,7 @@ def widen_radii(tree: Tree, bodies: Bodies, extents: Extents):
     body = extents.body[shape]
     if body < 0 or (extents.flags[shape] & COLLIDES) == 0:
         return
-    link = tree.body_link[body]
+    link = tree.bodies[body].link
     if link >= 0:
         away = to_vec3d(wp.transform_get_translation(extents.transform[shape])) - to_vec3d(bodies.com[body])
         wp.atomic_max(tree.link_radius, link, wp.float32(wp.length(away)) + extents.collision_radius[shape])
@@ -169,7 +169,7 @@ def lacking_speed(tree: Tree, m: Motion, gap: Gap, belt: wp.vec3d, mu: wp.float6
 
     Not above zero where they may. What overlaps push apart is not known yet.
     """
-    if tree.group_tied[gap.group] == 1:
+    if tree.groups[gap.group].tied == 1:
         return wp.float64(0.0)  # what a coupling may do to a body's speed is not known before the solve
     middle = wp.float64(0.5) * (gap.a.surface + gap.b.surface)
     at_v0 = velocity_at(gap.b.prescribed, middle) - velocity_at(gap.a.prescribed, middle) + belt

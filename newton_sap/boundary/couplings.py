@@ -120,13 +120,12 @@ def assembling_kernels(table: CouplingTable) -> list:
     return kernels
 
 
-def tied_groups(table: CouplingTable) -> wp.array:
-    """Return (groups,) 1 where a group has a coupling, else 0."""
-    tied = np.diff(table.group_start.numpy()) > 0
-    return wp.array(tied.astype(np.int32), dtype=wp.int32, device=table.group_start.device)
+def tied_groups(table: CouplingTable) -> np.ndarray:
+    """Return (groups,) whether a group has a coupling."""
+    return np.diff(table.group_start.numpy()) > 0
 
 
-def motions_of_trees(table: CouplingTable, topology: Topology, model, update: str) -> wp.array:
+def motions_of_trees(table: CouplingTable, topology: Topology, model, update: str) -> np.ndarray:
     """Return (trees,) how the velocities of each tree change within a step under a position update: ``TOGETHER`` or otherwise.
 
     A tree that a coupling holds, to another or in itself, does not move as its own forces say; limits and tendons only push
@@ -141,7 +140,7 @@ def motions_of_trees(table: CouplingTable, topology: Topology, model, update: st
     moves[held[held >= 0]] = int(HELD)
     if update != "symplectic":
         moves[:] = int(HELD)
-    return wp.array(moves.astype(np.int32), dtype=wp.int32, device=table.tree.device)
+    return moves
 
 
 def _touched_trees(topology, entry: Coupling, of_tendons: dict[int, list[int]]) -> list[int]:
@@ -291,7 +290,7 @@ def _dofs_of(topology, joint: int, axis: int = -1) -> tuple[int, int]:
     link = int(np.flatnonzero(topology.arrays["link_joint"] == joint)[0])
     first, last = topology.arrays["link_dof_start"][link : link + 2]
     if axis >= 0:
-        return int(np.flatnonzero(topology.arrays["dof_public"] == axis)[0]), 1
+        return int(np.flatnonzero(topology.arrays["dof_qd"] == axis)[0]), 1
     return int(first), int(last - first)
 
 

@@ -37,7 +37,7 @@ def inertias_at_dofs(topology, motion: Motion, dofs: int) -> np.ndarray:
         first, last = arrays["tree_dof_start"][t : t + 2]
         inertia = np.zeros(last - first)
         inertia[locked[t] :] = 1.0 / np.diag(np.linalg.inv(mass_block(arrays, A, t, locked[t])))
-        public = arrays["dof_public"][first:last]
+        public = arrays["dof_qd"][first:last]
         out[public[public >= 0]] = inertia[public >= 0]
     return out
 

@@ -44,13 +44,13 @@ def observe_accelerations(
     v_C = velocity_at(after, motion_after.com[link])
     a = (v_C - velocity_at(before, m.com[link])) / dt
     alpha = (angular(after) - angular(before)) / dt
-    t = tree.link_tree[link]
+    t = tree.links[link].tree
     if m.locked[t] > 0:
-        root = tree.tree_link_start[t]
+        root = tree.trees[t].link_start
         w = angular(m.velocity[root])
         a = a + velocity_at(m.bias[root], motion_after.com[link]) + wp.cross(w, v_C)
         alpha = alpha + angular(m.bias[root]) + wp.cross(w, angular(after))
-    body_qdd[tree.link_body[link]] = wp.spatial_vector(wp.vec3(a), wp.vec3(alpha))
+    body_qdd[tree.links[link].body] = wp.spatial_vector(wp.vec3(a), wp.vec3(alpha))
 
 
 @wp.func
@@ -58,7 +58,7 @@ def center_of(tree: Tree, bodies: Bodies, m: Motion, state: StateArrays, body: i
     """COM of a body at the start of the step [m]; the origin for the world."""
     center = wp.vec3d()
     if body >= 0:
-        link = tree.body_link[body]
+        link = tree.bodies[body].link
         if link >= 0:
             center = m.com[link]
         else:  # no joint moves it
@@ -96,7 +96,7 @@ def closes_loop(tree: Tree, table: CouplingTable, c: int):
     """Whether a coupling ties bodies past their tree joints; limits of a tree joint act through that joint."""
     closes = table.kind[c] != COORDINATES
     if closes and table.joint[c] >= 0:
-        closes = tree.link_joint[tree.body_link[table.body_b[c]]] != table.joint[c]
+        closes = tree.links[tree.bodies[table.body_b[c]].link].joint != table.joint[c]
     return closes
 
 
@@ -159,11 +159,11 @@ def joint_impulse(
     What no world owns and no unknown moves is touched in any group.
     """
     pool = pools.contacts
-    body = tree.link_body[link]
+    body = tree.links[link].body
     mass = wp.float64(bodies.mass[body])
     inertia = inertia_about_origin(mass, m.com[link], m.rotation[link], to_mat33d(bodies.inertia[body]))
     gained = inertia_times(mass, mass * m.com[link], inertia, V)
-    first = tree.tree_group[tree.link_tree[link]]
+    first = tree.trees[tree.links[link].tree].group
     end = first + 1
     if bodies.world[body] < 0 and not is_moved(tree, m, link):
         first = 0
@@ -197,21 +197,21 @@ def observe_parent_wrenches(
     A body that no joint moves keeps its zero.
     """
     t = tree.first_tree + wp.tid()
-    start = tree.tree_link_start[t]
-    end = tree.tree_link_start[t + 1]
+    start = tree.trees[t].link_start
+    end = tree.trees[t + 1].link_start
     for link in range(start, end):
         V = wp.spatial_vectord()
-        for p in range(tree.path_start[link], tree.path_start[link + 1]):
+        for p in range(tree.links[link].path_start, tree.links[link + 1].path_start):
             dof = tree.path_dof[p]
             V += m.column[dof] * m.v[dof]
         motion_after.momentum[link] = joint_impulse(tree, bodies, table, m, pools, link, V)
     for up in range(end - start):
         link = end - 1 - up
-        above = tree.link_parent[link]
+        above = tree.links[link].parent
         if above >= 0:
             motion_after.momentum[above] = motion_after.momentum[above] + motion_after.momentum[link]
         through = (motion_after.momentum[link] - m.momentum[link]) / dt
-        joint = tree.link_joint[link]
+        joint = tree.links[link].joint
         if joint < 0:
             continue  # nothing but roundoff
         if is_free(joints.type[joint]) and efforts.joint_f.shape[0] > 0:
@@ -220,5 +220,5 @@ def observe_parent_wrenches(
             through = through + wrench_at(linear(F), angular(F), m.position[link])
         force = linear(through)
         torque = angular(through) - wp.cross(m.com[link], force)
-        body = tree.link_body[link]  # which has what motors of the joint itself gave it
+        body = tree.links[link].body  # which has what motors of the joint itself gave it
         body_parent_f[body] = body_parent_f[body] + wp.spatial_vector(wp.vec3(force), wp.vec3(torque))

@@ -21,10 +21,10 @@ def publish_bodies(
 ):
     """Poses and COM velocities of the new joint state."""
     t = tree.first_tree + wp.tid()
-    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
         frame = place_link(tree, joints, bodies, motion_after, orders, state, link, 0)
-        if tree.link_joint[link] >= 0:
-            body = tree.link_body[link]
+        if tree.links[link].joint >= 0:
+            body = tree.links[link].body
             v_C = velocity_at(frame.velocity, motion_after.com[link])
             state.body_q[body] = wp.transform(wp.vec3(frame.position), wp.quat(frame.rotation))
             state.body_qd[body] = wp.spatial_vector(wp.vec3(v_C), wp.vec3(angular(frame.velocity)))
@@ -38,7 +38,7 @@ def keep_loose_bodies(
 ):
     """A body that does not move by itself passes through unchanged."""
     body = wp.tid()
-    if tree.body_link[body] < 0:
+    if tree.bodies[body].link < 0:
         after.body_q[body] = before.body_q[body]
         after.body_qd[body] = before.body_qd[body]
 

@@ -36,7 +36,7 @@ NO_CONTACT = wp.constant(wp.float32(wp.inf))
 @wp.func
 def first_link(tree: Tree, g: int):
     """Where the links of a group begin."""
-    return tree.tree_link_start[tree.group_tree_start[g]]
+    return tree.trees[tree.groups[g].tree_start].link_start
 
 
 @wp.func
@@ -61,7 +61,7 @@ def gather_contacts(motion_after: Motion, pool: ContactPool, g: int):
 @wp.func
 def add_force(tree: Tree, dof: int, force: wp.float64, out: wp.array[wp.float32]):
     """Add to the force on one dof."""
-    public = tree.dof_public[dof]
+    public = tree.dofs[dof].qd
     out[public] = out[public] + wp.float32(force)
 
 
@@ -79,22 +79,22 @@ def project_wrenches(
     """Add what the gathered wrenches do to every free dof, in the layout of ``joint_f``; ``dt`` is 1 if they are no impulses."""
     for up in range(end - first):
         link = end - 1 - up
-        above = tree.link_parent[link]
+        above = tree.links[link].parent
         if above >= 0:
             motion_after.momentum[above] = motion_after.momentum[above] + motion_after.momentum[link]
     for link in range(first, end):
-        t = tree.link_tree[link]
-        start = tree.link_dof_start[link]
-        if tree.link_joint[link] >= 0 and start >= tree.tree_dof_start[t] + m.locked[t]:
+        t = tree.links[link].tree
+        start = tree.links[link].dof_start
+        if tree.links[link].joint >= 0 and start >= tree.trees[t].dof_start + m.locked[t]:
             W = motion_after.momentum[link] / dt
-            if is_free(joints.type[tree.link_joint[link]]):
+            if is_free(joints.type[tree.links[link].joint]):
                 force = linear(W)
                 torque = angular(W) - wp.cross(m.com[link], force)
                 for i in range(3):
                     add_force(tree, start + i, torque[i], out)
                     add_force(tree, start + 3 + i, force[i], out)
             else:
-                for dof in range(start, tree.link_dof_start[link + 1]):
+                for dof in range(start, tree.links[link + 1].dof_start):
                     add_force(tree, dof, wp.dot(m.column[dof], W), out)
 
 
@@ -130,22 +130,22 @@ def observe_drive_efforts(
 ):
     """What each drive exerts in the step, its limit included: its row's impulse, or the explicit law."""
     link = wp.tid()
-    joint = tree.link_joint[link]
-    t = tree.link_tree[link]
-    start = tree.link_dof_start[link]
-    first = tree.tree_dof_start[t] + m.locked[t]
+    joint = tree.links[link].joint
+    t = tree.links[link].tree
+    start = tree.links[link].dof_start
+    first = tree.trees[t].dof_start + m.locked[t]
     if flies(joints, joint):
         return
-    for dof in range(wp.max(start, first), tree.link_dof_start[link + 1]):
+    for dof in range(wp.max(start, first), tree.links[link + 1].dof_start):
         drive = read_drive(tree, joints, step.targets, step.joint_q, joint, dof, wp.min(dof - start, 2))
         effort = wp.float64(0.0)
-        if tree.dof_coord[dof] >= 0 and step.options.explicit_drives == 1:
+        if tree.dofs[dof].q >= 0 and step.options.explicit_drives == 1:
             effort = explicit_effort(drive, m.v0[dof])
         elif drive_acts(drive, dt):
             # The drive's row leads the rows of its dof.
-            u = tree.group_dof_start[tree.tree_group[t]] + problem.tree_start[t] + dof - first
+            u = tree.groups[tree.trees[t].group].dof_start + problem.tree_start[t] + dof - first
             effort = rows.gamma[problem.row_start[u]] / dt
-        joint_drive_f[tree.dof_public[dof]] = wp.float32(effort)
+        joint_drive_f[tree.dofs[dof].qd] = wp.float32(effort)
 
 
 @wp.kernel

@@ -46,7 +46,7 @@ class TendonRows:
 
     def most_terms(self, topology) -> int:
         """Dofs that a row along the longest tendon gathers at most, a segment not yet merged into it included."""
-        depth = np.diff(topology.arrays["path_start"])
+        depth = np.diff(topology.arrays["link_path_start"])
         sums = [len(dofs) for dofs in self.dofs]
         for path in self.paths.values():
             links = topology.arrays["body_link"][[b for b in set(path.bodies) if b >= 0]]
@@ -98,7 +98,7 @@ def make_tendons(model, rows: TendonRows, topology, device) -> tuple[Tendons, di
         NotImplementedError: A tendon over a joint that closes a loop, or over joints or bodies of several solve groups.
     """
     arrays = topology.arrays
-    solver_dof = {int(public): dof for dof, public in enumerate(arrays["dof_public"])}
+    solver_dof = {int(public): dof for dof, public in enumerate(arrays["dof_qd"])}
     start = _table(model).tendon_joint_adr.numpy()
     terms, trees = np.full(max((s + len(dofs) for s, dofs in zip(start, rows.dofs, strict=True)), default=0), -1), {}
     for t, dofs in enumerate(rows.dofs):

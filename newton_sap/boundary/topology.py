@@ -10,7 +10,7 @@ import warp as wp
 
 from ..linalg.cholesky import skyline_entries
 from ..linalg.chunks import CHUNK
-from ..workspace import DIRECT_DOFS, DIRECT_TREES, Tree, allocate
+from ..workspace import DIRECT_DOFS, DIRECT_TREES, Tree
 
 SUPPORTED_JOINTS = ("PRISMATIC", "REVOLUTE", "BALL", "FIXED", "FREE", "DISTANCE", "D6")
 
@@ -28,15 +28,20 @@ PART_DOFS = 4096
 FREELY = -1
 """In place of a joint: a root that no joint moves, whose coordinates are ``body_q`` and ``body_qd``."""
 
+_OWNERS = {"trees": "tree", "groups": "group", "links": "link", "dofs": "dof", "bodies": "body"}
+"""Whose members the entries of each array of ``Tree`` are: the prefix of their names on the host."""
+_WIDE = {"group_hessian_start": np.int64, "link_radius": np.float32}
+"""What is no 32-bit index."""
 _LOOSE = 2
 _KINEMATIC = int(newton.BodyFlags.KINEMATIC)
 
 
 @dataclass(frozen=True)
 class Topology:
-    """Host copy of the structure; arrays as documented in :class:`newton_sap.workspace.Tree`."""
+    """Host copy of the structure."""
 
     arrays: dict[str, np.ndarray]
+    """What :class:`newton_sap.workspace.Tree` documents, an array for each member of its entries: ``link_joint``, say."""
     prescribed: tuple[int, ...]
     """Kinematic bodies that are taken for prescribed once and for all: nothing would move them, or they would touch every
     world."""
@@ -81,11 +86,16 @@ class Topology:
         """Whether groups of worlds touch kinematic bodies of another one, the global world's."""
         return self.group_count > 1 and self.group_world[-1] == -1  # that one comes last
 
-    def to_device(self, device) -> Tree:
-        """Return the structure as a bundle of device arrays."""
-        bundle = allocate(Tree, {"*": 0}, device)
-        for name, values in self.arrays.items():
-            setattr(bundle, name, wp.array(values, dtype=Tree.vars[name].type.dtype, device=device))
+    def to_device(self, group_tied: np.ndarray, tree_moves: np.ndarray, device) -> Tree:
+        """Return the structure as a bundle of device arrays, with what couplings do to groups and trees."""
+        arrays = self.arrays | {"group_tied": group_tied, "tree_moves": tree_moves}
+        bundle = Tree()
+        for name, variable in Tree.vars.items():
+            if name in _OWNERS:
+                entries = _entries(variable.type.dtype, _OWNERS[name], arrays)
+                setattr(bundle, name, wp.array(entries, dtype=variable.type.dtype, device=device))
+            elif name in arrays:
+                setattr(bundle, name, wp.array(arrays[name], dtype=variable.type.dtype, device=device))
         bundle.part_groups = self.group_count
         bundle.global_group = self.group_count - 1 if self.groups_meet else -1
         return bundle
@@ -241,18 +251,26 @@ def _moving_bodies(model, inbound, trees) -> set[int]:
 def moved_links(arrays: dict[str, np.ndarray], links) -> np.ndarray:
     """Those of some links that dofs move, by the arrays of a :class:`Topology`."""
     links = np.asarray(links, dtype=int)
-    return links[arrays["path_start"][links] < arrays["path_start"][links + 1]]
+    return links[arrays["link_path_start"][links] < arrays["link_path_start"][links + 1]]
 
 
 def _shaped_bodies(model) -> set[int]:
     return {int(b) for b in model.shape_body.numpy()} if model.shape_count else set()
 
 
+def _entries(entry_type, owner: str, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """Return the arrays of one owner as entries of a kernel's type, the last without what begins nowhere after it."""
+    members = {name: arrays[f"{owner}_{name}"] for name in entry_type.vars}
+    entries = np.zeros(max(map(len, members.values())), dtype=entry_type.numpy_dtype())
+    for name, values in members.items():
+        entries[name][: len(values)] = values
+    return entries
+
+
 def _narrowed(name: str, values: np.ndarray) -> np.ndarray:
     """Give indices the type that kernels take; more than that counts would come out negative."""
-    dtype = wp.dtype_to_numpy(Tree.vars[name].type.dtype)
-    if dtype != np.int32:
-        return values.astype(dtype)
+    if name in _WIDE:
+        return values.astype(_WIDE[name])
     if values.max(initial=0) > MOST:
         raise ValueError(
             f"the model is too large for one solver: {name} reaches {values.max()}, and kernels count to {MOST}; build "
@@ -346,12 +364,12 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         "link_tree": np.array([tree for tree, _, _ in links]),
         "link_radius": np.zeros(len(links)),  # contacts.measure_radii has them
         "link_dof_start": link_dof_start,
-        "path_start": np.cumsum([0] + [len(p) for p in paths]),
+        "link_path_start": np.cumsum([0] + [len(p) for p in paths]),
         "path_dof": np.array([d for path in paths for d in path]),
         "dof_last": _last_dofs(link_parent, link_dof_start),
         "dof_link": np.repeat(np.arange(len(links)), np.diff(link_dof_start)),
-        "dof_public": np.array([public for public, _ in dofs]),
-        "dof_coord": np.array([coord for _, coord in dofs]),
+        "dof_qd": np.array([public for public, _ in dofs]),
+        "dof_q": np.array([coord for _, coord in dofs]),
         "body_link": body_link,
         "body_part": _body_parts(model, body_link, [group_part[groups[tree]] for tree, _, _ in links]),
         **scratch,

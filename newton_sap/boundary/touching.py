@@ -76,11 +76,11 @@ def note_touching(
 class Touching:
     """What trees that hang on the world may lean against: closed contacts, and limits of their ball joints that are reached."""
 
-    def __init__(self, table: CouplingTable, topology: Topology, model, moves: wp.array):
+    def __init__(self, table: CouplingTable, topology: Topology, model, moves: np.ndarray):
         roots = topology.arrays["tree_link_start"][:-1]
         flying = np.isin(link_kinds(model, topology.arrays["link_joint"][roots]), FREELY)
         kinematic = (model.body_flags.numpy()[topology.arrays["link_body"][roots]] & int(KINEMATIC)) != 0
-        rooted = bool(((moves.numpy() == int(TOGETHER)) & (~flying | kinematic)).any())
+        rooted = bool(((moves == int(TOGETHER)) & (~flying | kinematic)).any())
         self.kernels: list = []
         """What a step launches for it; nothing where no tree can lean."""
         if rooted and model.shape_count:

@@ -94,7 +94,7 @@ def validate_topology(model, topology) -> None:
         dofs = range(arrays["link_dof_start"][link], arrays["link_dof_start"][link + 1])
         body, joint = int(arrays["link_body"][link]), int(arrays["link_joint"][link])
         kinematic = parent[link] < 0 and flags[body] & int(newton.BodyFlags.KINEMATIC)
-        bare = [d for d in dofs if joint == FREELY or armature[arrays["dof_public"][d]] == 0.0]
+        bare = [d for d in dofs if joint == FREELY or armature[arrays["dof_qd"][d]] == 0.0]
         if bare and subtree[link] == 0.0 and not kinematic:
             raise ValueError(
                 f"{_mover(model, joint)} moves {body_name(model, body)} and what hangs on it, which has no mass; "

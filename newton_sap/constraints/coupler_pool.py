@@ -50,7 +50,7 @@ def anchor_of(tree: Tree, m: Motion, body: int, local: wp.transform):
     anchor.position = to_vec3d(wp.transform_get_translation(local))
     anchor.rotation = to_quatd(wp.transform_get_rotation(local))
     if body >= 0:
-        link = tree.body_link[body]
+        link = tree.bodies[body].link
         anchor.link = link
         anchor.position = m.position[link] + wp.quat_rotate(m.rotation[link], anchor.position)
         anchor.rotation = m.rotation[link] * anchor.rotation
@@ -148,8 +148,8 @@ def open_row(pool: CouplerPool, row: int):
 @wp.func
 def add_term(tree: Tree, m: Motion, pool: CouplerPool, problem: Problem, row: int, dof: int, J: wp.float64):
     """Add one dof to a row; what a prescribed dof does is known."""
-    t = tree.link_tree[tree.dof_link[dof]]
-    local = dof - tree.tree_dof_start[t] - m.locked[t]
+    t = tree.links[tree.dofs[dof].link].tree
+    local = dof - tree.trees[t].dof_start - m.locked[t]
     if local < 0:
         pool.bias[row] = pool.bias[row] + J * m.v0[dof]
     else:
@@ -219,7 +219,7 @@ def add_motion(
 ):
     """Terms of F . (V_B - V_A), F acting at a point; dofs that carry both bodies cancel. Returns what these can do."""
     shared = shared_path(tree, a, b)
-    base = tree.group_dof_start[pool.group[row / ROWS]]
+    base = tree.groups[pool.group[row / ROWS]].dof_start
     force = wp.length_sq(linear(F))
     moment = wp.length_sq(angular(F) - wp.cross(point, linear(F)))
     leverage = Leverage()
@@ -231,7 +231,7 @@ def add_motion(
             sign = wp.float64(-1.0)
         if link >= 0:
             arm = ON_THE_AXIS * spread(m, link, point)
-            for p in range(tree.path_start[link] + shared, tree.path_start[link + 1]):
+            for p in range(tree.links[link].path_start + shared, tree.links[link + 1].path_start):
                 dof = tree.path_dof[p]
                 column = m.column[dof]
                 before = pool.support[row]
@@ -288,7 +288,7 @@ def measure_axis(
 @wp.func
 def axis_of_row(tree: Tree, pool: CouplerPool, problem: Problem, row: int, most: wp.float64):
     """The rate that a row has gathered, as its laws see it."""
-    base = tree.group_dof_start[pool.group[row / ROWS]]
+    base = tree.groups[pool.group[row / ROWS]].dof_start
     axis = Axis()
     axis.dof = -1
     axis.w = inverse_mass(pool, problem, row, base, most)
@@ -326,6 +326,6 @@ def place_row(
 @wp.func
 def settle_row(tree: Tree, pool: CouplerPool, problem: Problem, row: int, law: RowLaw, most: wp.float64):
     """Let a law act on what a row has gathered; returns the next free slot."""
-    couple_row(pool, problem, row, tree.group_dof_start[pool.group[row / ROWS]], most)
+    couple_row(pool, problem, row, tree.groups[pool.group[row / ROWS]].dof_start, most)
     pool.law[row] = law
     return row + 1

@@ -145,7 +145,7 @@ def hold_direction(
     dt: wp.float64,
 ):
     """The row of one direction between two bodies, with impulses from ``lower`` up."""
-    base = tree.group_dof_start[pool.group[row / ROWS]]
+    base = tree.groups[pool.group[row / ROWS]].dof_start
     open_row(pool, row)
     pool.covector[row] = F
     leverage = add_motion(tree, m, pool, problem, row, a, b, F, point)
@@ -450,10 +450,10 @@ def coordinate_error(
     x = wp.float64(0.0)
     rate = wp.float64(0.0)
     if table.dof_b[c] >= 0:
-        x = wp.float64(joint_q[tree.dof_coord[table.dof_b[c] + i]])
+        x = wp.float64(joint_q[tree.dofs[table.dof_b[c] + i].q])
         rate = m.v0[table.dof_b[c] + i]
     value, slope, bend = polynomial(table, c, x)
-    error = wp.float64(joint_q[tree.dof_coord[table.dof_a[c] + i]]) - value
+    error = wp.float64(joint_q[tree.dofs[table.dof_a[c] + i].q]) - value
     return error - wp.float64(2.0) * ahead * bend * rate * rate, slope
 
 
@@ -470,7 +470,7 @@ def coordinate_rows(
     dt: wp.float64,
 ):
     """Hold q_1 = p(q_2) for each coordinate of the pair, p a polynomial of degree four."""
-    base = tree.group_dof_start[pool.group[c]]
+    base = tree.groups[pool.group[c]].dof_start
     ahead = squared_step(step.options, dt)
     for i in range(table.coordinates[c]):
         gap, slope = coordinate_error(tree, table, m, c, i, step.joint_q, ahead)

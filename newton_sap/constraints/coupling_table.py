@@ -70,7 +70,7 @@ def touch_trees(tree: Tree, table: CouplingTable, pool: CouplerPool):
     """One block per group: note which trees its couplings touch in this step, so that these take part in the minimisation."""
     block, lane = wp.tid()
     g = tree.first_group + block
-    for t in range(tree.group_tree_start[g] + lane, tree.group_tree_start[g + 1], wp.block_dim()):
+    for t in range(tree.groups[g].tree_start + lane, tree.groups[g + 1].tree_start, wp.block_dim()):
         pool.touched[t] = 0
     sync()
     for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):

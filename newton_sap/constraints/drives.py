@@ -39,7 +39,7 @@ def target_error(
     tree: Tree, joints: Joints, targets: Targets, joint_q: wp.array[wp.float32], joint: int, dof: int, i: int
 ):
     """Target minus coordinate; for the i-th axis of a ball joint, of the rotation vector in parent-anchor axes."""
-    coord = tree.dof_coord[dof]
+    coord = tree.dofs[dof].q
     if coord >= 0:
         return wp.float64(targets.q[coord]) - wp.float64(joint_q[coord])
     error = wp.float64(0.0)
@@ -81,7 +81,7 @@ def read_drive(
     tree: Tree, joints: Joints, targets: Targets, joint_q: wp.array[wp.float32], joint: int, dof: int, i: int
 ):
     """The drive of a dof of a tree."""
-    k = tree.dof_public[dof]
+    k = tree.dofs[dof].qd
     drive = drive_gains(joints, targets, k)
     if holds_position(joints, k):
         drive.error = target_error(tree, joints, targets, joint_q, joint, dof, i)

@@ -56,7 +56,7 @@ def axis_rows(
     tree: Tree, joints: Joints, rows: RowPool, step: JointInput, at: wp.vec2i, axis: Axis, drive: Drive, dt: wp.float64
 ):
     """All rows of one dof of a chain or ball joint."""
-    coord = tree.dof_coord[axis.dof]
+    coord = tree.dofs[axis.dof].q
     if coord < 0 or step.options.explicit_drives == 0:
         at = push(rows, at, axis.dof, drive_law(step.options, axis, drive, dt))
     if coord >= 0:
@@ -71,7 +71,7 @@ def make_axis(tree: Tree, m: Motion, t: int, dof: int):
     """A dof with its effective mass and speed."""
     axis = Axis()
     axis.dof = dof
-    axis.newton_dof = tree.dof_public[dof]
+    axis.newton_dof = tree.dofs[dof].qd
     axis.w = wp.float64(1.0) / m.A[diagonal_entry(tree, t, dof)]
     axis.v0 = m.v0[dof]
     axis.speed = wp.max(wp.abs(m.v0[dof]), wp.abs(m.v_star[dof]))
@@ -91,12 +91,12 @@ def dof_rows(
     dt: wp.float64,
 ):
     """All rows of one free dof of a joint, and all sleeping ones; returns where the next of each go."""
-    joint = tree.link_joint[link]
-    axis = make_axis(tree, m, tree.link_tree[link], dof)
+    joint = tree.links[link].joint
+    axis = make_axis(tree, m, tree.links[link].tree, dof)
     if is_free(joints.type[joint]):
         at = push_resistance(joints, rows, step, at, axis, dt)
     else:
-        i = wp.min(dof - tree.link_dof_start[link], 2)
+        i = wp.min(dof - tree.links[link].dof_start, 2)
         drive = read_drive(tree, joints, step.targets, step.joint_q, joint, dof, i)
         at = axis_rows(tree, joints, rows, step, at, axis, drive, dt)
     return at
@@ -107,10 +107,10 @@ def link_rows(
     tree: Tree, joints: Joints, m: Motion, rows: RowPool, step: JointInput, link: int, at: wp.vec2i, dt: wp.float64
 ):
     """All rows of one link's joint, and all sleeping ones; returns where the next of each go, these upwards, those downwards."""
-    if tree.link_joint[link] < 0:
+    if tree.links[link].joint < 0:
         return at
-    t = tree.link_tree[link]
-    start = tree.link_dof_start[link]
-    for dof in range(wp.max(start, tree.tree_dof_start[t] + m.locked[t]), tree.link_dof_start[link + 1]):
+    t = tree.links[link].tree
+    start = tree.links[link].dof_start
+    for dof in range(wp.max(start, tree.trees[t].dof_start + m.locked[t]), tree.links[link + 1].dof_start):
         at = dof_rows(tree, joints, m, rows, step, link, dof, at, dt)
     return at

@@ -223,7 +223,7 @@ def path_wrench(tree: Tree, tendons: Tendons, t: int, body: int):
     for s in range(tendons.segment_start[t], tendons.segment_start[t + 1]):
         if tendons.shape_body[tendons.site_a[s]] == body:
             total = total - tendons.F_first[s]
-        if tendons.middle[s] == tree.body_link[body]:
+        if tendons.middle[s] == tree.bodies[body].link:
             total = total + tendons.F_first[s] - tendons.F_last[s]
         if tendons.shape_body[tendons.site_b[s]] == body:
             total = total + tendons.F_last[s]

@@ -53,7 +53,7 @@ def sum_of_terms(tree: Tree, tendons: Tendons, t: int, joint_q: wp.array[wp.floa
     length = wp.float64(0.0)
     first = tendons.term_start[t]
     for k in range(first, first + tendons.term_count[t]):
-        length += wp.float64(tendons.coef[k]) * wp.float64(joint_q[tree.dof_coord[tendons.dof[k]]])
+        length += wp.float64(tendons.coef[k]) * wp.float64(joint_q[tree.dofs[tendons.dof[k]].q])
     return length
 
 
@@ -64,7 +64,7 @@ def length_at_zero(tree: Tree, tendons: Tendons, t: int):
     if tendons.ref.shape[0] > 0:
         first = tendons.term_start[t]
         for k in range(first, first + tendons.term_count[t]):
-            length += wp.float64(tendons.coef[k]) * wp.float64(tendons.ref[tree.dof_public[tendons.dof[k]]])
+            length += wp.float64(tendons.coef[k]) * wp.float64(tendons.ref[tree.dofs[tendons.dof[k]].qd])
     return length
 
 
@@ -243,7 +243,7 @@ def equality_row(
     dt: wp.float64,
 ):
     """Hold L_1 = p(L_2), both above those at zero coordinates, p a polynomial of degree four."""
-    base = tree.group_dof_start[pool.group[c]]
+    base = tree.groups[pool.group[c]].dof_start
     open_row(pool, row)
     pool.slope[row] = wp.float64(0.0)
     value = coefficient(table, c, 0)

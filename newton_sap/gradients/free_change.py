@@ -44,10 +44,10 @@ def factor_mass(scene: Scene, m: Motion, s: Sensitivity):
     """Factors of A of every group, and how often each of its trees follows its change of velocity."""
     g = wp.tid()
     tree = scene.tree
-    base = tree.group_dof_start[g]
+    base = tree.groups[g].dof_start
     lay_out(tree, m, s, g)
-    factor_by_rows(s.S, s.start[g], tree.group_dof_start[g + 1] - base, s.pivot, base)
-    for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
+    factor_by_rows(s.S, s.start[g], tree.groups[g + 1].dof_start - base, s.pivot, base)
+    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
         scene.rounds[t] = rounds_needed(tree, m, t, scene.step.dt)
 
 
@@ -55,8 +55,8 @@ def factor_mass(scene: Scene, m: Motion, s: Sensitivity):
 def solve_mass(tree: Tree, s: Sensitivity):
     """A x = momentum of every group."""
     g = wp.tid()
-    base = tree.group_dof_start[g]
-    n = tree.group_dof_start[g + 1] - base
+    base = tree.groups[g].dof_start
+    n = tree.groups[g + 1].dof_start - base
     for dof in range(base, base + n):
         s.velocity[dof] = s.momentum[dof]
     solve_transposed(s.S, s.start[g], n, s.pivot, s.velocity, base)  # A is its own transpose
@@ -69,7 +69,7 @@ def mass_power_of_links(scene: Scene, m: Motion, s: Sensitivity):
     tree = scene.tree
     Ix = inertia_times(m.mass[link], m.moment[link], m.inertia[link], free_velocity(tree, m, s.velocity, link))
     U = free_velocity(tree, m, s.virtual_velocity, link)
-    wp.atomic_add(s.power, tree.tree_group[tree.link_tree[link]], wp.dot(U, Ix))
+    wp.atomic_add(s.power, tree.trees[tree.links[link].tree].group, wp.dot(U, Ix))
 
 
 @wp.kernel
@@ -77,13 +77,13 @@ def mass_power_of_dofs(scene: Scene, m: Motion, s: Sensitivity):
     """u ((a + dt D + dt^2 K) x - momentum) of a dof."""
     dof = wp.tid()
     tree = scene.tree
-    link = tree.dof_link[dof]
-    t = tree.link_tree[link]
-    if dof - tree.tree_dof_start[t] < m.locked[t]:
+    link = tree.dofs[dof].link
+    t = tree.links[link].tree
+    if dof - tree.trees[t].dof_start < m.locked[t]:
         return
     armature, implicit = own_inertia(tree, scene.joints, scene.efforts, link, dof, scene.step.dt)
     balance = (armature + implicit) * s.velocity[dof] - s.momentum[dof]
-    wp.atomic_add(s.power, tree.tree_group[t], s.virtual_velocity[dof] * balance)
+    wp.atomic_add(s.power, tree.trees[t].group, s.virtual_velocity[dof] * balance)
 
 
 @wp.func
@@ -103,7 +103,7 @@ def gather_loads(scene: Scene, m: Motion, c: Changes):
     link = wp.tid()
     tree = scene.tree
     impulse = impulse_at_start(scene, m, link, own_momentum(m, link))
-    for p in range(tree.path_start[link] + m.locked[tree.link_tree[link]], tree.path_start[link + 1]):
+    for p in range(tree.links[link].path_start + m.locked[tree.links[link].tree], tree.links[link + 1].path_start):
         dof = tree.path_dof[p]
         wp.atomic_add(c.load, dof, wp.dot(m.column[dof], impulse))
 
@@ -113,9 +113,9 @@ def find_holds(scene: Scene, m: Motion, c: Changes):
     """What joints give the dofs at constant rates."""
     dof = wp.tid()
     tree = scene.tree
-    link = tree.dof_link[dof]
-    t = tree.link_tree[link]
-    if dof - tree.tree_dof_start[t] >= m.locked[t]:
+    link = tree.dofs[dof].link
+    t = tree.links[link].tree
+    if dof - tree.trees[t].dof_start >= m.locked[t]:
         c.hold[dof] = holding_impulse(
             tree, scene.joints, m, scene.efforts, scene.before.joint_q, link, dof, c.load[dof], scene.step.dt
         )
@@ -124,7 +124,7 @@ def find_holds(scene: Scene, m: Motion, c: Changes):
 @wp.func
 def tree_of(tree: Tree, dof: int):
     """The tree of a dof."""
-    return tree.link_tree[tree.dof_link[dof]]
+    return tree.links[tree.dofs[dof].link].tree
 
 
 @wp.kernel
@@ -149,12 +149,12 @@ def gather_pushes(scene: Scene, m: Motion, c: Changes):
     """What forces from outside give the dofs of trees that lean."""
     link = wp.tid()
     tree = scene.tree
-    t = tree.link_tree[link]
+    t = tree.links[link].tree
     if m.leans[t] == 1:
         impulse = scene.step.dt * external_wrench(
             tree, scene.joints, scene.bodies, m, scene.orders, scene.efforts, link
         )
-        for p in range(tree.path_start[link] + m.locked[t], tree.path_start[link + 1]):
+        for p in range(tree.links[link].path_start + m.locked[t], tree.links[link + 1].path_start):
             dof = tree.path_dof[p]
             wp.atomic_add(c.push, dof, wp.dot(m.column[dof], impulse))
 
@@ -197,7 +197,7 @@ def add_followed(tree: Tree, c: Changes):
 def swing_links(tree: Tree, joints: Joints, m: Motion, change: Motion):
     """Change of velocity and bias of every link, root to leaves, from ``change.v0``."""
     t = wp.tid()
-    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
         swing = swing_of(tree, joints, m, change, link)
         change.velocity[link] = swing.change
         change.bias[link] = swing.bias
@@ -207,9 +207,9 @@ def swing_links(tree: Tree, joints: Joints, m: Motion, change: Motion):
 def impulse_of_change(scene: Scene, m: Motion, change: Motion, least: int, link: int):
     """-dt F(v0, change) on one body, if its tree follows changes so often."""
     impulse = wp.spatial_vectord()
-    if scene.rounds[scene.tree.link_tree[link]] >= least:
+    if scene.rounds[scene.tree.links[link].tree] >= least:
         dt = scene.step.dt
-        body = scene.tree.link_body[link]
+        body = scene.tree.links[link].body
         impulse = -dt * product_force(scene.bodies, m, body, link, change.velocity[link], change.bias[link], dt)
     return impulse
 
@@ -220,6 +220,6 @@ def gather_products(scene: Scene, m: Motion, change: Motion, c: Changes):
     link = wp.tid()
     tree = scene.tree
     impulse = impulse_of_change(scene, m, change, 2, link)
-    for p in range(tree.path_start[link] + m.locked[tree.link_tree[link]], tree.path_start[link + 1]):
+    for p in range(tree.links[link].path_start + m.locked[tree.links[link].tree], tree.links[link + 1].path_start):
         dof = tree.path_dof[p]
         wp.atomic_add(c.beyond, dof, wp.dot(m.column[dof], impulse))

@@ -79,7 +79,7 @@ class Recorder:
         self._friction_follows = int(bundles.minimizer_settings(options).renewals > 0)
         self._sensitivity = sensitivity_kernel(law)
         self._contact_power = contact_power(law)
-        self._follows = bool((solver.tree.tree_moves.numpy() == int(TOGETHER)).any())
+        self._follows = bool((solver.tree.trees.numpy()["moves"] == int(TOGETHER)).any())
         self._captured = []  # what graphs read and write, which they do not own
         self._no_motion = allocate(Motion, {"*": 0}, self.device)
         self._no_contacts = allocate(ContactPool, {"*": 0}, self.device, stride=solver.pool.stride)

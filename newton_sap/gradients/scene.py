@@ -30,7 +30,7 @@ class Scene:
 def free_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int):
     """Velocity of a link by the rates of the free dofs that move it."""
     total = wp.spatial_vectord()
-    for p in range(tree.path_start[link] + m.locked[tree.link_tree[link]], tree.path_start[link + 1]):
+    for p in range(tree.links[link].path_start + m.locked[tree.links[link].tree], tree.links[link + 1].path_start):
         dof = tree.path_dof[p]
         total += m.column[dof] * rates[dof]
     return total
@@ -45,8 +45,8 @@ def link_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int)
 @wp.func
 def rate_of(tree: Tree, m: Motion, rates: wp.array[wp.float64], dof: int):
     """The rate of a dof, likewise."""
-    t = tree.link_tree[tree.dof_link[dof]]
+    t = tree.links[tree.dofs[dof].link].tree
     rate = rates[dof]
-    if dof - tree.tree_dof_start[t] < m.locked[t]:
+    if dof - tree.trees[t].dof_start < m.locked[t]:
         rate = m.v0[dof]
     return rate

@@ -84,14 +84,14 @@ def add_row(S: wp.array[wp.float64], start: wp.int64, n: int, base: int, pool: C
 @wp.func
 def lay_out(tree: Tree, m: Motion, s: Sensitivity, g: int):
     """S = A, with the rows and columns of prescribed dofs those of the identity."""
-    base = tree.group_dof_start[g]
-    n = tree.group_dof_start[g + 1] - base
-    for t in range(tree.group_tree_start[g], tree.group_tree_start[g + 1]):
-        first = tree.tree_dof_start[t]
-        size = tree.tree_dof_start[t + 1] - first
+    base = tree.groups[g].dof_start
+    n = tree.groups[g + 1].dof_start - base
+    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
+        first = tree.trees[t].dof_start
+        size = tree.trees[t + 1].dof_start - first
         for i in range(size):
             for k in range(size):
-                value = m.A[tree.tree_block_start[t] + i * size + k]
+                value = m.A[tree.trees[t].block_start + i * size + k]
                 if wp.min(i, k) < m.locked[t]:
                     value = wp.where(i == k, wp.float64(1.0), wp.float64(0.0))
                 s.S[s.start[g] + wp.int64(first - base + i) * wp.int64(n) + wp.int64(first - base + k)] = value
@@ -157,8 +157,8 @@ def sensitivity_kernel(evaluate_contact):
     def sensitivity(tree: Tree, m: Motion, pools: Pools, problem: Problem, sigma: wp.float64, s: Sensitivity):
         """S = A + diag(rows) + J' G J of a group at its minimum, then P S = L U."""
         g = wp.tid()
-        base = tree.group_dof_start[g]
-        n = tree.group_dof_start[g + 1] - base
+        base = tree.groups[g].dof_start
+        n = tree.groups[g + 1].dof_start - base
         start = s.start[g]
         lay_out(tree, m, s, g)
         for i in range(problem.count[g]):
@@ -187,15 +187,15 @@ def sensitivity_kernel(evaluate_contact):
 @wp.func
 def solved(tree: Tree, s: Sensitivity, g: int, power: wp.array[wp.float64], v: wp.array[wp.float64]):
     """The velocity that makes the balance of a group vanish: the one the step has found."""
-    for dof in range(tree.group_dof_start[g], tree.group_dof_start[g + 1]):
+    for dof in range(tree.groups[g].dof_start, tree.groups[g + 1].dof_start):
         v[dof] = s.velocity[dof]
 
 
 @wp.func_grad(solved)
 def solved_back(tree: Tree, s: Sensitivity, g: int, power: wp.array[wp.float64], v: wp.array[wp.float64]):
     """S' u = dL/dv; what is differentiated next, the power, then counts with minus one."""
-    base = tree.group_dof_start[g]
-    n = tree.group_dof_start[g + 1] - base
+    base = tree.groups[g].dof_start
+    n = tree.groups[g + 1].dof_start - base
     for i in range(n):
         s.virtual_velocity[base + i] = wp.adjoint[v][base + i]
     solve_transposed(s.S, s.start[g], n, s.pivot, s.virtual_velocity, base)

@@ -43,7 +43,7 @@ def link_power(scene: Scene, m: Motion, change: Motion, s: Sensitivity):
     IV0 = own_momentum(m, link)
     P = IV0 + impulse_at_start(scene, m, link, IV0) + impulse_of_change(scene, m, change, 1, link)
     U = free_velocity(tree, m, s.virtual_velocity, link)
-    wp.atomic_add(s.power, tree.tree_group[tree.link_tree[link]], wp.dot(U, IV - P))
+    wp.atomic_add(s.power, tree.trees[tree.links[link].tree].group, wp.dot(U, IV - P))
 
 
 @wp.func
@@ -59,13 +59,13 @@ def dof_power(scene: Scene, m: Motion, rows: RowPool, s: Sensitivity):
     dof = wp.tid()
     tree = scene.tree
     dt = scene.step.dt
-    link = tree.dof_link[dof]
-    t = tree.link_tree[link]
-    if dof - tree.tree_dof_start[t] < m.locked[t]:
+    link = tree.dofs[dof].link
+    t = tree.links[link].tree
+    if dof - tree.trees[t].dof_start < m.locked[t]:
         return
     v = s.velocity[dof]
     armature, implicit = own_inertia(tree, scene.joints, scene.efforts, link, dof, dt)
-    i = dof - tree.link_dof_start[link]
+    i = dof - tree.links[link].dof_start
     effort = joint_effort(tree, scene.joints, scene.efforts, scene.before.joint_q, link, i, m.v0[dof])
     balance = armature * (v - m.v0[dof]) + implicit * v - dt * effort
     first = ROWS_PER_DOF * dof
@@ -75,7 +75,7 @@ def dof_power(scene: Scene, m: Motion, rows: RowPool, s: Sensitivity):
         balance -= dof_row_impulse(rows, r, v)
     for r in range(at[1] + 1, last + 1):  # some may have been woken
         balance -= dof_row_impulse(rows, r, v)
-    wp.atomic_add(s.power, tree.tree_group[t], s.virtual_velocity[dof] * balance)
+    wp.atomic_add(s.power, tree.trees[t].group, s.virtual_velocity[dof] * balance)
 
 
 @wp.struct

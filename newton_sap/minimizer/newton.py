@@ -52,7 +52,7 @@ def range_of(tree: Tree, pools: Pools, problem: Problem, g: int, lane: int):
     """What belongs to a group."""
     at = Range()
     at.unknowns = problem.count[g]
-    at.base = tree.group_dof_start[g]
+    at.base = tree.groups[g].dof_start
     at.contact_start = pools.contacts.group_start[g]
     at.contacts = pools.contacts.group_count[g]
     at.rows = pools.rows.count[g]
@@ -132,12 +132,12 @@ def search_direction(real, iterative: bool):
         iterations: int,
     ):
         if wp.static(iterative):  # no test of the group, and no code for the other way, where there is none
-            if tree.group_hessian_start[g] < wp.int64(0):
+            if tree.groups[g].hessian_start < wp.int64(0):
                 solve_iteratively(large, m, pools, problem, at, g, iterations)
             else:
-                factored(m.A, H, tree.group_hessian_start[g], pools, problem, at)
+                factored(m.A, H, tree.groups[g].hessian_start, pools, problem, at)
         else:
-            factored(m.A, H, tree.group_hessian_start[g], pools, problem, at)
+            factored(m.A, H, tree.groups[g].hessian_start, pools, problem, at)
 
     return direction
 
@@ -198,7 +198,7 @@ def minimize_kernel(evaluate_contact, real, iterative: bool = False):
         if now.reason == STALLED or now.reason == ITERATION_LIMIT:
             if only_rounding(tree, pools, problem, at, g, value, settings):
                 now.reason = COST
-        dofs = tree.group_dof_start[g + 1] - tree.group_dof_start[g]
+        dofs = tree.groups[g + 1].dof_start - tree.groups[g].dof_start
         record(m, pools.contacts, problem, stats, at, g, value, now, dofs)
 
     return minimize

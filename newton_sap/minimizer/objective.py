@@ -159,7 +159,7 @@ def floor_square(problem: Problem, u: int, rounding: wp.float64):
 def trees_settled(tree: Tree, problem: Problem, at: Range, g: int, settings: Settings, rounding: wp.float64):
     """Whether each tree's own residual is small against its own scale; a heavy fast one hides what light ones lack."""
     unsettled = wp.float64(0.0)
-    for t in range(tree.group_tree_start[g] + at.lane, tree.group_tree_start[g + 1], at.lanes):
+    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
         start = problem.tree_start[t]
         if start >= 0:
             squares = wp.vec3d()

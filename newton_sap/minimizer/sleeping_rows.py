@@ -40,7 +40,7 @@ def wake_rows(tree: Tree, rows: RowPool, problem: Problem, at: Range, g: int):
     """Let the sleeping rows that are not idle at the iterate take part; return how many rows these are then."""
     sync()
     if at.lane == 0:
-        end = ROWS_PER_DOF * tree.group_dof_start[g + 1]
+        end = ROWS_PER_DOF * tree.groups[g + 1].dof_start
         first = int(end - rows.asleep[g])
         awake = int(at.row_start + at.rows)
         r = int(end - 1)

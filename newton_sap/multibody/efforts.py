@@ -43,8 +43,8 @@ def gravity_at(bodies: Bodies, body: int):
 @wp.func
 def external_wrench(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts, link: int):
     """Gravity, ``body_f`` and a free joint's ``joint_f`` on one body, about the world origin."""
-    body = tree.link_body[link]
-    joint = tree.link_joint[link]
+    body = tree.links[link].body
+    joint = tree.links[link].joint
     origin = m.position[link]
     r_OC = m.com[link] - origin
     wrench = wrench_at(wp.float64(bodies.mass[body]) * gravity_at(bodies, body), wp.vec3d(), m.com[link])
@@ -62,9 +62,9 @@ def joint_effort(
     tree: Tree, joints: Joints, efforts: Efforts, joint_q: wp.array[wp.float32], link: int, i: int, v0: wp.float64
 ):
     """Force on the i-th dof of a link's joint: ``joint_f``, the passive spring at q0 and, if asked for, the drive."""
-    joint = tree.link_joint[link]
-    dof = tree.link_dof_start[link] + i
-    public = tree.dof_public[dof]
+    joint = tree.links[link].joint
+    dof = tree.links[link].dof_start + i
+    public = tree.dofs[dof].qd
     effort = wp.float64(0.0)
     if not flies(joints, joint):
         if efforts.joint_f.shape[0] > 0:
@@ -76,9 +76,9 @@ def joint_effort(
                 rest = read_quaternion(joints.rest_q, joints.q_start[joint])
                 effort += stiffness * rotation_vector(rest * wp.quat_inverse(q))[i]
             else:
-                coord = tree.dof_coord[dof]
+                coord = tree.dofs[dof].q
                 effort += stiffness * (wp.float64(joints.rest_q[coord]) - wp.float64(joint_q[coord]))
-        if efforts.explicit_drives == 1 and tree.dof_coord[dof] >= 0:
+        if efforts.explicit_drives == 1 and tree.dofs[dof].q >= 0:
             drive = read_drive(tree, joints, efforts.targets, joint_q, joint, dof, wp.min(i, 2))
             effort += explicit_effort(drive, v0)
     return effort
@@ -87,12 +87,12 @@ def joint_effort(
 @wp.func
 def own_inertia(tree: Tree, joints: Joints, efforts: Efforts, link: int, dof: int, dt: wp.float64):
     """What a dof adds to its diagonal of A: armature, and implicit damping with spring."""
-    public = tree.dof_public[dof]
+    public = tree.dofs[dof].qd
     armature = wp.float64(0.0)
     implicit = wp.float64(0.0)
     if public >= 0:
         armature = wp.float64(joints.armature[public])
         implicit = dt * wp.float64(joints.damping[public])
-        if efforts.explicit_springs == 0 and not is_free(joints.type[tree.link_joint[link]]):
+        if efforts.explicit_springs == 0 and not is_free(joints.type[tree.links[link].joint]):
             implicit += dt * dt * wp.float64(joints.stiffness[public])
     return armature, implicit

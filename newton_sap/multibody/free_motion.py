@@ -34,8 +34,8 @@ def product_impulse(
     Ic = inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.bias[link])
     impulse = -dt * (Ic + cross_force(V, IV))
     if orders.reference_is_com == 1:
-        moves = tree.tree_moves[tree.link_tree[link]]
-        turn = gyroscopic_impulse(bodies, tree.link_body[link], m.rotation[link], angular(V), moves, dt)
+        moves = tree.trees[tree.links[link].tree].moves
+        turn = gyroscopic_impulse(bodies, tree.links[link].body, m.rotation[link], angular(V), moves, dt)
         impulse = impulse + motion(turn, wp.vec3d())
     return impulse
 
@@ -71,8 +71,8 @@ def free_motion(
 ):
     """r_k = S_k . P + a_k v0_k + dt tau_k, A = S^T I S + diag, and A v_star = r, leaves to root."""
     t = tree.first_tree + wp.tid()
-    start = tree.tree_link_start[t]
-    end = tree.tree_link_start[t + 1]
+    start = tree.trees[t].link_start
+    end = tree.trees[t + 1].link_start
     fetch_tree(tree, joints, bodies, m, change, t + 1)
     pack_tree(tree)
     pack_motion(m)
@@ -85,7 +85,7 @@ def free_motion(
         m.momentum[link] = IV + impulse
     for up in range(end - start):
         link = end - 1 - up
-        for dof in range(tree.link_dof_start[link], tree.link_dof_start[link + 1]):
+        for dof in range(tree.links[link].dof_start, tree.links[link + 1].dof_start):
             write_column(tree, m, t, link, dof)
             add_joint_terms(tree, joints, m, efforts, state.joint_q, t, link, dof, dt)
         add_to_parent(tree, m, link)
@@ -98,7 +98,7 @@ def free_motion(
         solve_free(tree, m, change.v0, t)
         add_reactions(tree, m, change, t)
         fastest += driven_speed(tree, m, change, t)
-    wp.atomic_max(m.group_speed, tree.tree_group[t], fastest)
+    wp.atomic_max(m.group_speed, tree.trees[t].group, fastest)
 
 
 @wp.func
@@ -115,7 +115,7 @@ def add_joint_terms(
 ):
     """Armature, implicit damping and spring on the diagonal, and the dof's entry of r = A v_star in v_star's place."""
     armature, implicit = own_inertia(tree, joints, efforts, link, dof, dt)
-    i = dof - tree.link_dof_start[link]
+    i = dof - tree.links[link].dof_start
     effort = joint_effort(tree, joints, efforts, joint_q, link, i, m.v0[dof])
     diagonal = diagonal_entry(tree, t, dof)
     m.A[diagonal] = m.A[diagonal] + armature + implicit
@@ -125,7 +125,7 @@ def add_joint_terms(
 @wp.func
 def add_to_parent(tree: Tree, m: Motion, link: int):
     """Let the parent carry this subtree's inertia and momentum."""
-    above = tree.link_parent[link]
+    above = tree.links[link].parent
     if above >= 0:
         m.mass[above] = m.mass[above] + m.mass[link]
         m.moment[above] = m.moment[above] + m.moment[link]
@@ -136,9 +136,9 @@ def add_to_parent(tree: Tree, m: Motion, link: int):
 @wp.func
 def solve_free_motion(tree: Tree, m: Motion, t: int):
     """A_ff v_star_f = r_f - A_fk v_k: prescribed dofs, which lead the tree, keep their velocity."""
-    first = tree.tree_dof_start[t]
-    size = tree.tree_dof_start[t + 1] - first
-    block = tree.tree_block_start[t]
+    first = tree.trees[t].dof_start
+    size = tree.trees[t + 1].dof_start - first
+    block = tree.trees[t].block_start
     locked = m.locked[t]
     for i in range(locked):
         m.v_star[first + i] = m.v0[first + i]
@@ -155,7 +155,7 @@ def solve_free_motion(tree: Tree, m: Motion, t: int):
 def point_velocity(tree: Tree, m: Motion, v: wp.array[wp.float64], link: int, point: wp.vec3d):
     """Velocity of a link's material at a point, for any generalised velocity."""
     total = wp.vec3d()
-    for p in range(tree.path_start[link], tree.path_start[link + 1]):
+    for p in range(tree.links[link].path_start, tree.links[link + 1].path_start):
         dof = tree.path_dof[p]
         total += velocity_at(m.column[dof], point) * v[dof]
     return total

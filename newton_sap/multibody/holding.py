@@ -22,11 +22,11 @@ def rooted_tree(tree: Tree, joints: Joints, m: Motion, body: int):
     """The tree of a body if it hangs on the world and its velocities change together, else -1."""
     t = int(-1)
     if body >= 0:
-        link = tree.body_link[body]
+        link = tree.bodies[body].link
         if link >= 0:
-            t = tree.link_tree[link]
-            floats = flies(joints, tree.link_joint[tree.tree_link_start[t]]) and m.locked[t] == 0
-            if floats or tree.tree_moves[t] != TOGETHER:
+            t = tree.links[link].tree
+            floats = flies(joints, tree.links[tree.trees[t].link_start].joint) and m.locked[t] == 0
+            if floats or tree.trees[t].moves != TOGETHER:
                 t = -1
     return t
 
@@ -55,23 +55,23 @@ def holding_impulse(
 
     ``load`` is the impulse of all else on the dof, which friction and a limit answer.
     """
-    joint = tree.link_joint[link]
-    public = tree.dof_public[dof]
+    joint = tree.links[link].joint
+    public = tree.dofs[dof].qd
     if joint < 0:
         return wp.float64(0.0)
     v0 = m.v0[dof]
-    i = dof - tree.link_dof_start[link]
+    i = dof - tree.links[link].dof_start
     armature, implicit = own_inertia(tree, joints, efforts, link, dof, dt)
     impulse = dt * joint_effort(tree, joints, efforts, joint_q, link, i, v0) - implicit * v0
     if flies(joints, joint):
         return impulse
-    coord = tree.dof_coord[dof]
+    coord = tree.dofs[dof].q
     if efforts.explicit_drives == 0 or coord < 0:  # others are among the efforts
         drive = read_drive(tree, joints, efforts.targets, joint_q, joint, dof, wp.min(i, 2))
         impulse += dt * explicit_effort(drive, v0)
     friction = dt * wp.float64(joints.friction[public])
     if friction > wp.float64(0.0):
-        inertia = m.A[diagonal_entry(tree, tree.link_tree[link], dof)]
+        inertia = m.A[diagonal_entry(tree, tree.links[link].tree, dof)]
         impulse -= wp.clamp(inertia * v0 + load + impulse, -friction, friction)
     if coord >= 0:
         if pressed(joints, public, wp.float64(joint_q[coord]) + dt * v0, load + impulse):
@@ -108,11 +108,11 @@ def let_joints_hold(
 
     In steady motion it vanishes. What pushes on, as a drive to a new target, has no part in it. Uses ``v`` and ``travel``.
     """
-    unlocked = tree.tree_dof_start[t] + m.locked[t]
-    end = tree.tree_dof_start[t + 1]
+    unlocked = tree.trees[t].dof_start + m.locked[t]
+    end = tree.trees[t + 1].dof_start
     hold = bool(False)
-    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
-        for dof in range(wp.max(unlocked, tree.link_dof_start[link]), tree.link_dof_start[link + 1]):
+    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
+        for dof in range(wp.max(unlocked, tree.links[link].dof_start), tree.links[link + 1].dof_start):
             impulse = holding_impulse(tree, joints, m, efforts, joint_q, link, dof, change.v0[dof], dt)
             m.travel[dof] = impulse
             m.v[dof] = impulse

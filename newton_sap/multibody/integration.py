@@ -81,11 +81,11 @@ def advance_free(
     dt: wp.float64,
 ):
     """Move the reference point, turn about it, rebuild the anchor; store the velocity of the COM."""
-    joint = tree.link_joint[link]
+    joint = tree.links[link].joint
     q = joints.q_start[joint]
-    dof = tree.link_dof_start[link]
+    dof = tree.links[link].dof_start
     back, origin = child_anchor_inverse(joints.X_c[joint])
-    com = to_vec3d(bodies.com[tree.link_body[link]])
+    com = to_vec3d(bodies.com[tree.links[link].body])
     reference = reference_point(orders.reference_is_com, origin, back, com)
     before = read_quaternion(state.joint_q, q + 3)
     point = read3(state.joint_q, q) + wp.quat_rotate(before, reference) + dt * rate3(m, update, dof + 3)
@@ -109,8 +109,8 @@ def advance_free_body(
     dt: wp.float64,
 ):
     """As :func:`advance_free`, of a root that no joint moves."""
-    body = tree.link_body[link]
-    dof = tree.link_dof_start[link]
+    body = tree.links[link].body
+    dof = tree.links[link].dof_start
     com = to_vec3d(bodies.com[body])
     reference = reference_point(orders.reference_is_com, wp.vec3d(), wp.quat_identity(dtype=wp.float64), com)
     point = m.position[link] + wp.quat_rotate(m.rotation[link], reference) + dt * rate3(m, update, dof + 3)
@@ -132,10 +132,10 @@ def advance_ball_or_chain(
     dt: wp.float64,
 ):
     """Turn a ball joint, or move each coordinate of a chain by its own rate."""
-    joint = tree.link_joint[link]
+    joint = tree.links[link].joint
     q = joints.q_start[joint]
-    dof = tree.link_dof_start[link]
-    count = tree.link_dof_start[link + 1] - dof
+    dof = tree.links[link].dof_start
+    count = tree.links[link + 1].dof_start - dof
     if joints.type[joint] == BALL:
         write_quaternion(out.joint_q, q, turn(read_quaternion(state.joint_q, q), rate3(m, update, dof), update, dt))
     else:
@@ -157,9 +157,9 @@ def keep_link(
     link: int,
 ):
     """A prescribed link keeps its coordinates, which its owner moves; a free joint's velocity in the order asked for."""
-    joint = tree.link_joint[link]
+    joint = tree.links[link].joint
     if joint < 0:
-        body = tree.link_body[link]
+        body = tree.links[link].body
         out.body_q[body] = state.body_q[body]
         out.body_qd[body] = state.body_qd[body]
     else:
@@ -170,8 +170,8 @@ def keep_link(
         if is_free(joints.type[joint]) and orders.qd_in != orders.qd_out:
             back, origin = child_anchor_inverse(joints.X_c[joint])
             turned = read_quaternion(state.joint_q, joints.q_start[joint] + 3)
-            r_OC = wp.quat_rotate(turned * back, to_vec3d(bodies.com[tree.link_body[link]]))
-            store_free_velocity(m, orders, out, joints.qd_start[joint], tree.link_dof_start[link], r_OC)
+            r_OC = wp.quat_rotate(turned * back, to_vec3d(bodies.com[tree.links[link].body]))
+            store_free_velocity(m, orders, out, joints.qd_start[joint], tree.links[link].dof_start, r_OC)
 
 
 @wp.kernel
@@ -188,10 +188,10 @@ def integrate(
 ):
     """q = q0 (+) dt v."""
     t = tree.first_tree + wp.tid()
-    first = tree.tree_dof_start[t]
-    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
-        joint = tree.link_joint[link]
-        if tree.link_dof_start[link] - first < m.locked[t]:
+    first = tree.trees[t].dof_start
+    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
+        joint = tree.links[link].joint
+        if tree.links[link].dof_start - first < m.locked[t]:
             keep_link(tree, joints, bodies, m, orders, state, out, link)
         elif joint < 0:
             advance_free_body(tree, bodies, m, orders, out, link, update, dt)

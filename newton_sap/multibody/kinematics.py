@@ -77,19 +77,19 @@ def read_velocity(
     link: int,
 ):
     """Take a joint's velocity over into solver order; only free joints change (see ``boundary.convention``)."""
-    joint = tree.link_joint[link]
-    first = tree.link_dof_start[link]
+    joint = tree.links[link].joint
+    first = tree.links[link].dof_start
     start = joints.qd_start[joint]
     if is_free(joints.type[joint]):
         back, _origin = child_anchor_inverse(joints.X_c[joint])
         # r_OC in parent-anchor axes: child anchor orientation, then the body's in it.
         turn = read_quaternion(state.joint_q, joints.q_start[joint] + 3) * back
-        r_OC = wp.quat_rotate(turn, to_vec3d(bodies.com[tree.link_body[link]]))
+        r_OC = wp.quat_rotate(turn, to_vec3d(bodies.com[tree.links[link].body]))
         u = free_velocity_from_joint_qd(orders, state.joint_qd, start, r_OC)
         for i in range(6):
             m.v0[first + i] = u[i]
     else:
-        for i in range(tree.link_dof_start[link + 1] - first):
+        for i in range(tree.links[link + 1].dof_start - first):
             m.v0[first + i] = wp.float64(state.joint_qd[start + i])
 
 
@@ -98,8 +98,8 @@ def place_free_body(
     tree: Tree, m: Motion, orders: Orders, state: StateArrays, link: int, parent: MovingFrame, com: wp.vec3d
 ):
     """From the world to a root that no joint moves: its coordinates are those of the body."""
-    body = tree.link_body[link]
-    first = tree.link_dof_start[link]
+    body = tree.links[link].body
+    first = tree.links[link].dof_start
     turn = to_quatd(wp.transform_get_rotation(state.body_q[body]))
     u = free_velocity_from_body_qd(orders, state.body_qd, body, wp.quat_rotate(turn, com))
     for i in range(6):
@@ -121,25 +121,25 @@ def place_link(
     records: int,
 ):
     """Pose and velocity of one link, its parent being placed, and its columns and bias if they are wanted."""
-    joint = tree.link_joint[link]
+    joint = tree.links[link].joint
     parent = MovingFrame()
     parent.rotation = wp.quat_identity(dtype=wp.float64)
     parent.records = records
-    above = tree.link_parent[link]
+    above = tree.links[link].parent
     if above >= 0:
         parent.position = m.position[above]
         parent.rotation = m.rotation[above]
         parent.velocity = m.velocity[above]
         if records == 1:
             parent.bias = m.bias[above]
-    com = to_vec3d(bodies.com[tree.link_body[link]])
+    com = to_vec3d(bodies.com[tree.links[link].body])
     frame = MovingFrame()
     if joint < 0:
         frame = place_free_body(tree, m, orders, state, link, parent, com)
     else:
         read_velocity(tree, joints, bodies, m, orders, state, link)
         frame = through_joint(
-            m, joints, state.joint_q, joint, tree.link_dof_start[link], parent, com, orders.reference_is_com
+            m, joints, state.joint_q, joint, tree.links[link].dof_start, parent, com, orders.reference_is_com
         )
     m.position[link] = frame.position
     m.rotation[link] = frame.rotation
@@ -153,10 +153,10 @@ def place_link(
 @wp.func
 def lock_root(tree: Tree, bodies: Bodies, m: Motion, t: int):
     """A kinematic root keeps the velocity the user gave it: its dofs are not unknowns."""
-    root = tree.tree_link_start[t]
+    root = tree.trees[t].link_start
     m.locked[t] = 0
-    if (bodies.flags[tree.link_body[root]] & KINEMATIC) != 0 or tree.tree_prescribed[t] == 1:
-        m.locked[t] = tree.link_dof_start[root + 1] - tree.link_dof_start[root]
+    if (bodies.flags[tree.links[root].body] & KINEMATIC) != 0 or tree.trees[t].prescribed == 1:
+        m.locked[t] = tree.links[root + 1].dof_start - tree.links[root].dof_start
 
 
 @wp.kernel
@@ -171,13 +171,13 @@ def kinematics(
     """X, V = sum_k S_k v_k, c = sum_k (dS_k/dt) v_k and inertia per link, root to leaves; also refreshes ``body_q``."""
     t = tree.first_tree + wp.tid()
     lock_root(tree, bodies, m, t)
-    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
         frame = place_link(tree, joints, bodies, m, orders, state, link, 1)
-        body = tree.link_body[link]
+        body = tree.links[link].body
         com = m.com[link]
         mass = wp.float64(bodies.mass[body])
         m.mass[link] = mass
         m.moment[link] = mass * com
         m.inertia[link] = inertia_about_origin(mass, com, frame.rotation, to_mat33d(bodies.inertia[body]))
-        if tree.link_joint[link] >= 0:
+        if tree.links[link].joint >= 0:
             state.body_q[body] = wp.transform(wp.vec3(frame.position), wp.quat(frame.rotation))

@@ -15,9 +15,9 @@ fill_row = row_filling(wp.float64)
 @wp.func
 def diagonal_entry(tree: Tree, t: int, dof: int):
     """Where the diagonal entry of a dof lies in ``A``."""
-    first = tree.tree_dof_start[t]
-    size = tree.tree_dof_start[t + 1] - first
-    return tree.tree_block_start[t] + (dof - first) * (size + 1)
+    first = tree.trees[t].dof_start
+    size = tree.trees[t + 1].dof_start - first
+    return tree.trees[t].block_start + (dof - first) * (size + 1)
 
 
 @wp.func
@@ -26,21 +26,21 @@ def write_column(tree: Tree, m: Motion, t: int, link: int, dof: int):
 
     Entries of dofs that do not move each other keep the zero that they were made with.
     """
-    first = tree.tree_dof_start[t]
-    size = tree.tree_dof_start[t + 1] - first
-    block = tree.tree_block_start[t]
+    first = tree.trees[t].dof_start
+    size = tree.trees[t + 1].dof_start - first
+    block = tree.trees[t].block_start
     F = inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.column[dof])
-    path = tree.path_start[link]
-    write_symmetric(m.A, block, size, tree.path_dof, path, tree.path_start[link + 1], first, dof, m.column, F)
+    path = tree.links[link].path_start
+    write_symmetric(m.A, block, size, tree.path_dof, path, tree.links[link + 1].path_start, first, dof, m.column, F)
 
 
 @wp.func
 def free_block(tree: Tree, m: Motion, t: int):
     """Where the factor of a tree's free dofs lies; prescribed ones lead the tree and have no part in it."""
-    unlocked = tree.tree_dof_start[t] + m.locked[t]
+    unlocked = tree.trees[t].dof_start + m.locked[t]
     block = Skyline()
-    block.start = wp.int64(tree.tree_factor_start[t])
-    block.size = tree.tree_dof_start[t + 1] - unlocked
+    block.start = wp.int64(tree.trees[t].factor_start)
+    block.size = tree.trees[t + 1].dof_start - unlocked
     block.stride = row_stride(block.size)
     block.offset = unlocked
     block.shift = unlocked
@@ -51,7 +51,7 @@ def free_block(tree: Tree, m: Motion, t: int):
 @wp.func
 def factor_free_motion(tree: Tree, m: Motion, t: int):
     """Factor A_ff, of the dofs that are not prescribed."""
-    size = tree.tree_dof_start[t + 1] - tree.tree_dof_start[t]
+    size = tree.trees[t + 1].dof_start - tree.trees[t].dof_start
     block = free_block(tree, m, t)
     corner = diagonal_entry(tree, t, block.offset)
     for i in range(block.size):

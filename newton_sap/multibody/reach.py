@@ -14,10 +14,10 @@ wp.set_module_options({"enable_backward": False})
 @wp.func
 def limit_violation(tree: Tree, joints: Joints, joint_q: wp.array[wp.float32], dof: int):
     """How far a dof is outside of its limits, and to which side it has to go; zero where it has none."""
-    coord = tree.dof_coord[dof]
+    coord = tree.dofs[dof].q
     if coord < 0:
         return wp.float64(0.0)
-    public = tree.dof_public[dof]
+    public = tree.dofs[dof].qd
     if joints.limit_ke[public] <= 0.0:
         return wp.float64(0.0)
     q = joint_q[coord]
@@ -48,10 +48,10 @@ def push_of(
 ):
     """A drive goes to its goal velocity, or as far as its effort takes it; a limit until the violation is gone."""
     push = Push()
-    joint = tree.link_joint[link]
+    joint = tree.links[link].joint
     if flies(joints, joint):
         return push
-    axis = wp.min(dof - tree.link_dof_start[link], 2)
+    axis = wp.min(dof - tree.links[link].dof_start, 2)
     drive = read_drive(tree, joints, targets, joint_q, joint, dof, axis)
     gain = dt * drive.kp + drive.kd
     if gain > wp.float64(0.0):
@@ -81,8 +81,8 @@ def note_pushes(
     ``change.v0`` has the momentum that each alone would take for it.
     """
     pushed = bool(False)
-    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
-        for dof in range(tree.link_dof_start[link], tree.link_dof_start[link + 1]):
+    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
+        for dof in range(tree.links[link].dof_start, tree.links[link + 1].dof_start):
             inertia = m.A[diagonal_entry(tree, t, dof)]
             push = push_of(tree, joints, m, targets, joint_q, link, dof, inertia, dt)
             m.drive_speed[dof] = push.faster
@@ -95,7 +95,7 @@ def note_pushes(
 @wp.func
 def add_reactions(tree: Tree, m: Motion, change: Motion, t: int):
     """Let ``drive_speed`` of all dofs have what these momenta make of their rates, ``change.v0``."""
-    for dof in range(tree.tree_dof_start[t] + m.locked[t], tree.tree_dof_start[t + 1]):
+    for dof in range(tree.trees[t].dof_start + m.locked[t], tree.trees[t + 1].dof_start):
         m.drive_speed[dof] = wp.max(m.drive_speed[dof], wp.abs(change.v0[dof]))
 
 
@@ -107,15 +107,15 @@ def driven_speed(tree: Tree, m: Motion, change: Motion, t: int):
     """
     one = wp.vec3d(wp.float64(1.0), wp.float64(0.0), wp.float64(0.0))
     fastest = wp.float64(0.0)
-    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
         com = m.com[link]
         turns = wp.float64(0.0)
         moves = wp.float64(0.0)
-        above = tree.link_parent[link]
+        above = tree.links[link].parent
         if above >= 0:
             turns = angular(change.velocity[above])[0]
             moves = linear(change.velocity[above])[0] + turns * wp.length(com - m.com[above])
-        for dof in range(tree.link_dof_start[link], tree.link_dof_start[link + 1]):
+        for dof in range(tree.links[link].dof_start, tree.links[link + 1].dof_start):
             turns += wp.length(angular(m.column[dof])) * m.drive_speed[dof]
             moves += wp.length(velocity_at(m.column[dof], com)) * m.drive_speed[dof]
         change.velocity[link] = motion(turns * one, moves * one)
@@ -127,12 +127,12 @@ def driven_speed(tree: Tree, m: Motion, change: Motion, t: int):
 def free_speed(tree: Tree, m: Motion, change: Motion, t: int):
     """The speed of a tree's fastest point, at most, at ``v0`` and at ``v_star``."""
     fastest = wp.float64(0.0)
-    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
         gained = wp.spatial_vectord()
-        above = tree.link_parent[link]
+        above = tree.links[link].parent
         if above >= 0:
             gained = change.velocity[above]
-        for dof in range(tree.link_dof_start[link], tree.link_dof_start[link + 1]):
+        for dof in range(tree.links[link].dof_start, tree.links[link + 1].dof_start):
             gained += m.column[dof] * (m.v_star[dof] - m.v0[dof])
         change.velocity[link] = gained
         V = m.velocity[link]

@@ -73,14 +73,14 @@ def carried_freely(m: Motion, change: Motion, dof: int, swing: Swing):
 def swing_of(tree: Tree, joints: Joints, m: Motion, change: Motion, link: int):
     """A link's change of velocity and bias, those of its parent being known; ``change.v0`` are the changes of rates."""
     swing = Swing()
-    above = tree.link_parent[link]
+    above = tree.links[link].parent
     if above >= 0:
         swing.velocity = m.velocity[above]
         swing.change = change.velocity[above]
         swing.bias = change.bias[above]
-    joint = tree.link_joint[link]
-    dof = tree.link_dof_start[link]
-    axes = tree.link_dof_start[link + 1] - dof
+    joint = tree.links[link].joint
+    dof = tree.links[link].dof_start
+    axes = tree.links[link + 1].dof_start - dof
     if flies(joints, joint):
         swing = carried_freely(m, change, dof, swing)
     elif joints.type[joint] == BALL:
@@ -121,9 +121,9 @@ def product_force(
 def rounds_needed(tree: Tree, m: Motion, t: int, dt: wp.float64):
     """How often to follow a tree's change of velocity: not at all, the change alone, or its own products, too."""
     rounds = int(0)
-    if tree.tree_moves[t] == TOGETHER:
+    if tree.trees[t].moves == TOGETHER:
         fastest = wp.float64(0.0)
-        for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+        for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
             fastest = wp.max(fastest, wp.length_sq(angular(m.velocity[link])))
         turn = dt * wp.sqrt(fastest)
         if turn > SLOW:
@@ -136,31 +136,31 @@ def rounds_needed(tree: Tree, m: Motion, t: int, dt: wp.float64):
 @wp.func
 def push_products(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, change: Motion, t: int, dt: wp.float64):
     """-dt F(v0, change) of every link, into ``change.momentum``; ``change.bias`` may be the same array, so it is read first."""
-    start = tree.tree_link_start[t]
-    end = tree.tree_link_start[t + 1]
+    start = tree.trees[t].link_start
+    end = tree.trees[t + 1].link_start
     for link in range(start, end):
         swing = swing_of(tree, joints, m, change, link)
         change.velocity[link] = swing.change
         change.bias[link] = swing.bias
     for link in range(start, end):
-        force = product_force(bodies, m, tree.link_body[link], link, change.velocity[link], change.bias[link], dt)
+        force = product_force(bodies, m, tree.links[link].body, link, change.velocity[link], change.bias[link], dt)
         change.momentum[link] = -dt * force
 
 
 @wp.func
 def gather_momentum(tree: Tree, m: Motion, change: Motion, t: int):
     """S^T of the links' momenta, into ``change.v0``; prescribed dofs do not change. Parents get what their subtrees have."""
-    unlocked = tree.tree_dof_start[t] + m.locked[t]
-    start = tree.tree_link_start[t]
-    end = tree.tree_link_start[t + 1]
+    unlocked = tree.trees[t].dof_start + m.locked[t]
+    start = tree.trees[t].link_start
+    end = tree.trees[t + 1].link_start
     for up in range(end - start):
         link = end - 1 - up
-        for dof in range(tree.link_dof_start[link], tree.link_dof_start[link + 1]):
+        for dof in range(tree.links[link].dof_start, tree.links[link + 1].dof_start):
             gained = wp.float64(0.0)
             if dof >= unlocked:
                 gained = wp.dot(m.column[dof], change.momentum[link])
             change.v0[dof] = gained
-        above = tree.link_parent[link]
+        above = tree.links[link].parent
         if above >= 0:
             change.momentum[above] = change.momentum[above] + change.momentum[link]
 
@@ -168,21 +168,21 @@ def gather_momentum(tree: Tree, m: Motion, change: Motion, t: int):
 @wp.func
 def add_products(tree: Tree, m: Motion, change: Motion, t: int):
     """Let r and the links have what velocity products made of a change."""
-    for dof in range(tree.tree_dof_start[t], tree.tree_dof_start[t + 1]):
+    for dof in range(tree.trees[t].dof_start, tree.trees[t + 1].dof_start):
         m.v_star[dof] = m.v_star[dof] + change.v0[dof]
-    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
         m.momentum[link] = m.momentum[link] + change.momentum[link]
 
 
 @wp.func
 def solve_change(tree: Tree, m: Motion, change: Motion, t: int):
     """Momentum in ``change.v0`` becomes the change of rates that it makes; returns twice its kinetic energy. Uses ``v``."""
-    unlocked = tree.tree_dof_start[t] + m.locked[t]
-    for dof in range(unlocked, tree.tree_dof_start[t + 1]):
+    unlocked = tree.trees[t].dof_start + m.locked[t]
+    for dof in range(unlocked, tree.trees[t + 1].dof_start):
         m.v[dof] = change.v0[dof]
     solve_free(tree, m, change.v0, t)
     size = wp.float64(0.0)
-    for dof in range(unlocked, tree.tree_dof_start[t + 1]):
+    for dof in range(unlocked, tree.trees[t + 1].dof_start):
         size += m.v[dof] * change.v0[dof]
     return size
 
@@ -215,11 +215,11 @@ def let_contacts_hold(
 
     ``change.v0`` has the momentum that joints leave. Uses ``v``, ``travel`` and ``change.momentum``.
     """
-    unlocked = tree.tree_dof_start[t] + m.locked[t]
-    end = tree.tree_dof_start[t + 1]
+    unlocked = tree.trees[t].dof_start + m.locked[t]
+    end = tree.trees[t + 1].dof_start
     for dof in range(unlocked, end):
         m.travel[dof] = change.v0[dof]
-    for link in range(tree.tree_link_start[t], tree.tree_link_start[t + 1]):
+    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
         change.momentum[link] = dt * external_wrench(tree, joints, bodies, m, orders, efforts, link)
     gather_momentum(tree, m, change, t)
     for dof in range(unlocked, end):
@@ -259,12 +259,12 @@ def follow_change(
         let_contacts_hold(tree, joints, bodies, m, change, orders, efforts, t, dt)
     size = solve_change(tree, m, change, t)
     if rounds > 1:
-        for dof in range(tree.tree_dof_start[t], tree.tree_dof_start[t + 1]):
+        for dof in range(tree.trees[t].dof_start, tree.trees[t + 1].dof_start):
             m.travel[dof] = change.v0[dof]
         push_products(tree, joints, bodies, m, change, t, dt)
         gather_momentum(tree, m, change, t)
         share = share_followed(size, solve_change(tree, m, change, t))
-        for dof in range(tree.tree_dof_start[t], tree.tree_dof_start[t + 1]):
+        for dof in range(tree.trees[t].dof_start, tree.trees[t + 1].dof_start):
             change.v0[dof] = share * (m.travel[dof] + change.v0[dof])
     push_products(tree, joints, bodies, m, change, t, dt)
     gather_momentum(tree, m, change, t)
