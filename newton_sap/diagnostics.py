@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import warp as wp
 
-from .workspace import Stats
+from .workspace import GroupStats, Stats
 
 wp.set_module_options({"enable_backward": False})
 
@@ -119,18 +119,17 @@ def read_report(
     of_state: dict[str, np.ndarray] | None = None,
 ) -> SolverReport:
     """Copy the counters to the host, beside energies and momenta where given; synchronises the device."""
-    names = {f.name for f in fields(SolverReport)} & set(Stats.vars) - {"steps"}
-    arrays = {name: getattr(stats, name).numpy().copy() for name in names}
-    steps = stats.steps.numpy()
+    groups = stats.groups.numpy()
+    names = {f.name for f in fields(SolverReport)} & set(groups.dtype.names) - {"steps"}
     return SolverReport(
         world=group_world.copy(),
-        line_search_evaluations=stats.line_search.numpy().copy(),
-        contacts_dropped=stats.dropped.numpy().copy(),
+        line_search_evaluations=groups["line_search"].copy(),
+        contacts_dropped=groups["dropped"].copy(),
         contact_rows_lost=int(stats.lost_rows.numpy()[0]),
         contact_capacity=capacity,
         memory=memory,
-        steps=int(steps.max()) if len(steps) else 0,
-        **arrays,
+        steps=int(groups["steps"].max(initial=0)),
+        **{name: groups[name].copy() for name in names},
         **(of_state or {}),
     )
 
@@ -198,17 +197,4 @@ def clear_stats(stats: Stats, group_world: wp.array[wp.int32], mask: wp.array[wp
             world = mask.shape[0] - 1
         chosen = mask[world]
     if chosen:
-        stats.iterations[g] = 0
-        stats.iterations_max[g] = 0
-        stats.line_search[g] = 0
-        stats.reason[g] = wp.int8(0)
-        stats.residual[g] = wp.float64(0.0)
-        stats.scale[g] = wp.float64(0.0)
-        stats.contacts[g] = 0
-        stats.contacts_peak[g] = 0
-        stats.penetration[g] = wp.float64(0.0)
-        stats.unconverged_steps[g] = 0
-        stats.non_finite_steps[g] = 0
-        stats.last_failure[g] = wp.int8(0)
-        stats.steps[g] = 0
-        stats.dropped[g] = 0
+        stats.groups[g] = GroupStats()

@@ -46,7 +46,7 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     solver._move_bodies(frame)
     solver._command_actuators(frame)
     solver._move_freely(frame)
-    stats = allocate(Stats, {"*": solver.topology.group_count, "lost_rows": 1, "overflows": 1}, solver.device)
+    stats = allocate(Stats, {"*": 1, "groups": solver.topology.group_count}, solver.device)
     solver._fill_pool(frame, stats)
     solver._assemble(frame)
     solver._solve(stats, solver._settings)  # finds which friction bounds and which rebounds the step came to
@@ -79,6 +79,6 @@ def _collect(solver, stats: Stats, dt: float) -> InverseDynamics:
         contact_point=pool.point_b.numpy()[live].copy(),
         constraint_force=total / dt,
         unexplained_force=(view.A @ away - total) / dt,
-        residual=stats.residual.numpy().copy(),
-        scale=stats.scale.numpy().copy(),
+        residual=stats.groups.numpy()["residual"].copy(),
+        scale=stats.groups.numpy()["scale"].copy(),
     )

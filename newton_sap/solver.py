@@ -49,7 +49,7 @@ from .multibody.free_motion import free_motion
 from .multibody.integration import UPDATES, integrate
 from .multibody.kinematics import kinematics
 from .problem import assemble_problem
-from .workspace import ROWS_PER_DOF, LargeGroups, Motion, Pools, Problem, RowPool, Stats, allocate
+from .workspace import ROWS_PER_DOF, Motion, NoLargeGroups, Pools, Problem, RowPool, Stats, allocate
 
 _Base = newton.solvers.SolverBase
 _ACTUATED = int(newton.ModelFlags.ACTUATOR_PROPERTIES | newton.ModelFlags.JOINT_DOF_PROPERTIES)
@@ -500,13 +500,13 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         moves = motions_of_trees(self.couplings, size, self.model, self.options.position_update)
         self.tree = size.to_device(tied_groups(self.couplings), moves, device)
         self.touching = Touching(self.couplings, size, self.model, moves)
-        self.large = LargeGroups()
+        self.large = NoLargeGroups()
         self.launches = Launches(self.tree, size, self.options.threads, device)
         self.frames = Frames()
         unknowns = {"*": size.dof_count, "count": size.group_count, "tree_start": size.tree_count}
         unknowns |= {"first": size.dof_count if size.several_trees else 0}
         self.problem = allocate(Problem, unknowns, device)
-        self.stats = allocate(Stats, {"*": size.group_count, "lost_rows": 1, "overflows": 1}, device)
+        self.stats = allocate(Stats, {"*": 1, "groups": size.group_count}, device)
         scalar = wp.float64 if self.options.precision == "float64" else wp.float32
         self.hessian = wp.zeros(size.hessian_size, dtype=scalar, device=device)
         adopting = joints_that_adopt_body_velocity(self.model, size)

@@ -432,7 +432,7 @@ class Problem:
 
 @wp.struct
 class LargeGroups:
-    """What groups without a factored Hessian need; empty where there are none. Letters as in ``conjugate_gradient.py``."""
+    """What groups without a factored Hessian need. Letters as in ``conjugate_gradient.py``."""
 
     H: BlockMatrix  # one node per tree
     r: wp.array[wp.float64]  # (D,) residual, (D + L)^-1 (-grad - H dv)
@@ -445,24 +445,38 @@ class LargeGroups:
 
 
 @wp.struct
-class Stats:
-    """What the minimiser did, (G,) each but the last two. See :class:`newton_sap.SolverReport`."""
+class NoLargeGroups:
+    """In its place where there are none: what a launch costs grows with the arrays it is given."""
 
-    iterations: wp.array[wp.int32]
-    line_search: wp.array[wp.int32]  # evaluations of the slope
-    reason: wp.array[wp.int8]  # diagnostics.REASONS
-    residual: wp.array[wp.float64]  # [sqrt(J)]
-    scale: wp.array[wp.float64]  # [sqrt(J)]
-    contacts: wp.array[wp.int32]
-    penetration: wp.array[wp.float64]  # [m]
+    count: int
+
+
+@wp.struct
+class GroupStats:
+    """What the minimiser did with one group. See :class:`newton_sap.SolverReport`."""
+
+    residual: wp.float64  # [sqrt(J)]
+    scale: wp.float64  # [sqrt(J)]
+    penetration: wp.float64  # [m]
+    iterations: int
+    line_search: int  # evaluations of the slope
+    contacts: int
     # Over all steps since the last reset
-    iterations_max: wp.array[wp.int32]
-    contacts_peak: wp.array[wp.int32]
-    unconverged_steps: wp.array[wp.int32]
-    non_finite_steps: wp.array[wp.int32]
-    last_failure: wp.array[wp.int8]  # the reason of the last of these
-    steps: wp.array[wp.int32]
-    dropped: wp.array[wp.int32]  # contacts that found no slot, or none for their spin
+    iterations_max: int
+    contacts_peak: int
+    unconverged_steps: int
+    non_finite_steps: int
+    steps: int
+    dropped: int  # contacts that found no slot, or none for their spin
+    reason: wp.int8  # diagnostics.REASONS
+    last_failure: wp.int8  # the reason of the last step that failed
+
+
+@wp.struct
+class Stats:
+    """What is counted of a solver's steps."""
+
+    groups: wp.array[GroupStats]  # (G,)
     overflows: wp.array[wp.int32]  # (1,) zero until a group finds too few slots
     lost_rows: wp.array[wp.int32]  # (1,) contacts beyond Newton's capacity, and rows that name no shape of the model
 

@@ -250,7 +250,7 @@ def test_reset_clears_the_masked_world_only(lab, capture):
         manager.step()
     lab.NewtonManager._mask.assign(np.array([False, True, False, False]))
     manager.step()
-    np.testing.assert_array_equal(lab.NewtonManager._solver.stats.steps.numpy(), [6, 1, 6])
+    np.testing.assert_array_equal(lab.NewtonManager._solver.stats.groups.numpy()["steps"], [6, 1, 6])
 
 
 def test_external_body_forces_are_taken(lab):

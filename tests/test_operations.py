@@ -125,10 +125,10 @@ class Machine:
 
     def reset(self, number):
         """Reset under a random mask; exactly the masked counters are forgotten, and no array of the state is."""
-        before = self.solver.stats.steps.numpy().copy()
+        before = self.solver.stats.groups.numpy()["steps"].copy()
         mask = [bool(number >> w & 1) for w in range(3)] + [bool(number & 8)]
         self.solver.reset(self.state, wp.array(mask, dtype=wp.bool))
-        np.testing.assert_array_equal(self.solver.stats.steps.numpy(), np.where(mask[:3], 0, before))
+        np.testing.assert_array_equal(self.solver.stats.groups.numpy()["steps"], np.where(mask[:3], 0, before))
 
     def notify(self, number):
         """Announce a random set of changes."""

@@ -46,7 +46,11 @@ def snapshot(env):
     values = {name: getattr(env.state, name).numpy().reshape(WORLDS, -1).copy() for name in STATE}
     report = env.solver.report()
     ages = np.array(env.age.tolist())
-    return values | {"steps": env.solver.stats.steps.numpy().copy(), "age": ages, "peak": report.iterations_max.copy()}
+    return values | {
+        "steps": env.solver.stats.groups.numpy()["steps"].copy(),
+        "age": ages,
+        "peak": report.iterations_max.copy(),
+    }
 
 
 def act(script, env, frames=7):

@@ -408,8 +408,8 @@ def store(pool: ContactPool, slot: int, gap: Gap, pair: Material, options: Conta
 @wp.func
 def count_dropped(stats: Stats, g: int, dropped: int, capacity: int):
     """Count contacts without room; say so the first time, because the motion is no longer what was asked for."""
-    if stats.dropped[g] < FULL:
-        stats.dropped[g] = stats.dropped[g] + dropped
+    if stats.groups[g].dropped < FULL:
+        stats.groups[g].dropped += dropped
     if stats.overflows[0] == 0:
         if wp.atomic_add(stats.overflows, 0, 1) == 0:
             wp.printf(

@@ -13,6 +13,7 @@ from ..workspace import (
     ContactPool,
     LargeGroups,
     Motion,
+    NoLargeGroups,
     Pools,
     Problem,
     Stats,
@@ -96,35 +97,38 @@ def record(
             deepest = wp.max(deepest, -pool.phi0[slot])
             if pool.spin_of[slot] < 0:
                 contacts += 1
-        stats.penetration[g] = deepest
-        stats.contacts[g] = contacts
-        stats.steps[g] = stats.steps[g] + 1
-        stats.contacts_peak[g] = wp.max(stats.contacts_peak[g], contacts)
-        stats.iterations[g] = now.spent + now.iterations
-        stats.iterations_max[g] = wp.max(stats.iterations_max[g], now.spent + now.iterations)
-        stats.line_search[g] = now.evaluations
-        stats.reason[g] = wp.int8(now.reason)
-        stats.residual[g] = value.residual
-        stats.scale[g] = value.scale
+        did = stats.groups[g]
+        did.penetration = deepest
+        did.contacts = contacts
+        did.contacts_peak = wp.max(did.contacts_peak, contacts)
+        did.steps += 1
+        did.iterations = now.spent + now.iterations
+        did.iterations_max = wp.max(did.iterations_max, did.iterations)
+        did.line_search = now.evaluations
+        did.reason = wp.int8(now.reason)
+        did.residual = value.residual
+        did.scale = value.scale
         if now.reason == ITERATION_LIMIT or now.reason == STALLED:
-            stats.unconverged_steps[g] = stats.unconverged_steps[g] + 1
-            stats.last_failure[g] = wp.int8(now.reason)
+            did.unconverged_steps += 1
+            did.last_failure = wp.int8(now.reason)
         if now.reason == NON_FINITE:
-            stats.non_finite_steps[g] = stats.non_finite_steps[g] + 1
-            stats.last_failure[g] = wp.int8(now.reason)
+            did.non_finite_steps += 1
+            did.last_failure = wp.int8(now.reason)
+        stats.groups[g] = did
 
 
 @cache
 def search_direction(real, iterative: bool):
     """Return the device function for ``dv`` and ``dp = A dv``, with conjugate gradients for large groups if there are any."""
     factored = newton_direction(real)
+    room = LargeGroups if iterative else NoLargeGroups
 
     @wp.func
     def direction(
         tree: Tree,
         m: Motion,
         H: wp.array[real],
-        large: LargeGroups,
+        large: room,
         pools: Pools,
         problem: Problem,
         at: Range,
@@ -150,6 +154,7 @@ def minimize_kernel(evaluate_contact, real, iterative: bool = False):
         iterative: Whether some group is too large for a factored Hessian.
     """
     evaluate = objective(evaluate_contact)
+    room = LargeGroups if iterative else NoLargeGroups
     direction = search_direction(real, iterative)
     search = line_search(evaluate_contact)
 
@@ -162,7 +167,7 @@ def minimize_kernel(evaluate_contact, real, iterative: bool = False):
         stats: Stats,
         settings: Settings,
         H: wp.array[real],
-        large: LargeGroups,
+        large: room,
     ):
         """v = argmin 1/2 (v - v*)^T A (v - v*) + sum_i l_i(J_i v + b_i); one block per group."""
         block, lane = wp.tid()
@@ -173,7 +178,8 @@ def minimize_kernel(evaluate_contact, real, iterative: bool = False):
         pack_motion(m)
         pack_pools(pools)
         pack_problem(problem)
-        pack_large_groups(large)
+        if wp.static(iterative):
+            pack_large_groups(large)
         if lane == 0:
             begin_rows(problem.last, problem.first, at.base, at.unknowns)
         sync()
