@@ -9,13 +9,29 @@ import warp as wp
 from .bodies import gravity, spin_momentum
 from .boundary.bundles import state_arrays
 from .boundary.convention import Orders
-from .boundary.output import publish_bodies
 from .boundary.topology import link_kinds
 from .boundary.validation import require_arrays
 from .multibody.joints import BALL, DISTANCE, FREE
+from .multibody.kinematics import place_link
+from .workspace import Bodies, Joints, Motion, StateArrays, Tree
 
 FIELDS = ("kinetic_energy", "potential_energy", "linear_momentum", "angular_momentum")
 """Fields of ``SolverReport`` that describe a state."""
+
+
+@wp.kernel(enable_backward=False)
+def place_links(
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    orders: Orders,
+    state: StateArrays,
+):
+    """Poses and velocities of the links of a tree."""
+    t = tree.first_tree + wp.tid()
+    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
+        place_link(tree, joints, bodies, m, orders, state, link, 0)
 
 
 def place(solver, state) -> None:
@@ -25,11 +41,11 @@ def place(solver, state) -> None:
     orders = Orders()
     orders.qd_in = int(getattr(state, "joint_qd_order", "public") == "sap")
     orders.reference_is_com = int(solver.options.position_update == "symplectic")
-    copied = state_arrays(state, wp.clone(state.body_q), wp.clone(state.body_qd))
+    read = state_arrays(state)
     if solver.model.joint_dof_count:
-        copied.joint_qd = wp.clone(state.joint_qd)
-        solver._adopt_initial_velocities(state, copied.joint_qd)
-    solver.launches.trees(publish_bodies, [solver.joints, solver.bodies, solver.motion_after, orders, copied])
+        read.joint_qd = wp.clone(state.joint_qd)
+        solver._adopt_initial_velocities(state, read.joint_qd)
+    solver.launches.trees(place_links, [solver.joints, solver.bodies, solver.motion_after, orders, read])
 
 
 def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:

@@ -282,21 +282,20 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         self.launches.groups(self._minimize_kernel, inputs)
 
     def _integrate(self, frame: Frame) -> None:
-        """Coordinates at the end of the step, and the velocity in the caller's order."""
+        """Coordinates at the end of the step, the velocity in the caller's order, and the bodies there."""
         if self.topology.loop_joints and frame.state_out is not frame.state_in:  # theirs are measured from these
             wp.copy(frame.state_out.joint_q, frame.state_in.joint_q)
             wp.copy(frame.state_out.joint_qd, frame.state_in.joint_qd)
         inputs = [self.joints, self.bodies, self.motion, frame.orders, frame.before, frame.after]
-        self.launches.trees(integrate, [*inputs, UPDATES[self.options.position_update], frame.dt])
+        inputs += [self.motion_after, frame.orders_after, UPDATES[self.options.position_update], frame.dt]
+        self.launches.trees(integrate, inputs)
 
     def _publish(self, frame: Frame) -> None:
-        """Body states of the new joint state."""
+        """What no joint of a tree moves: loose bodies, and coordinates of joints that close loops."""
         if frame.state_in is not frame.state_out and self.topology.link_count < self.model.body_count:
             self.launches.single(
                 output.keep_loose_bodies, self.model.body_count, [self.tree, frame.before, frame.after]
             )
-        inputs = [self.joints, self.bodies, self.motion_after, frame.orders_after, frame.after]
-        self.launches.trees(output.publish_bodies, inputs)
         if self.topology.loop_joints:
             inputs = [self.tree, self.joints, self.couplings, self.motion_after]
             self.launches.single(output.loop_kernel(), self.couplings.kind.shape[0], [*inputs, frame.after])
@@ -547,7 +546,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         stages += [adopt_body_velocity] if len(self._adopting_joints) else []
         stages += [kinematics, *self.touching.kernels, free_motion, collect_contacts, assemble_problem]
         stages += [touch_trees] if self._coupling_kernels else []
-        stages += [*self._coupling_kernels, self._minimize_kernel, integrate, output.publish_bodies]
+        stages += [*self._coupling_kernels, self._minimize_kernel, integrate]
         stages += [output.loop_kernel()] if self.topology.loop_joints else []
         load_kernels([*stages, clear_stats], self.device)
         observe.load_kernels_of_attributes(self)

@@ -47,12 +47,11 @@ def bodies(model) -> Bodies:
     return _fill(Bodies, model, "body_", gravity=model.gravity, gravcomp=gravcomp)
 
 
-def state_arrays(state, body_q=None, body_qd=None) -> StateArrays:
-    """The arrays of a state; other bodies' in place of its own where they are given."""
+def state_arrays(state) -> StateArrays:
+    """The arrays of a state."""
     bundle = StateArrays()
-    bundle.joint_q, bundle.joint_qd = state.joint_q, state.joint_qd
-    bundle.body_q = state.body_q if body_q is None else body_q
-    bundle.body_qd = state.body_qd if body_qd is None else body_qd
+    for name in StateArrays.vars:
+        setattr(bundle, name, getattr(state, name))
     return bundle
 
 

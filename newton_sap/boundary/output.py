@@ -10,24 +10,23 @@ from .convention import Orders
 wp.set_module_options({"enable_backward": False})
 
 
-@wp.kernel
-def publish_bodies(
+@wp.func
+def publish_link(
     tree: Tree,
     joints: Joints,
     bodies: Bodies,
     motion_after: Motion,
     orders: Orders,
     state: StateArrays,
+    link: int,
 ):
-    """Poses and COM velocities of the new joint state."""
-    t = tree.first_tree + wp.tid()
-    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
-        frame = place_link(tree, joints, bodies, motion_after, orders, state, link, 0)
-        if tree.links[link].joint >= 0:
-            body = tree.links[link].body
-            v_C = velocity_at(frame.velocity, motion_after.com[link])
-            state.body_q[body] = wp.transform(wp.vec3(frame.position), wp.quat(frame.rotation))
-            state.body_qd[body] = wp.spatial_vector(wp.vec3(v_C), wp.vec3(angular(frame.velocity)))
+    """Pose and COM velocity of a link at the new joint state, its parent being placed."""
+    frame = place_link(tree, joints, bodies, motion_after, orders, state, link, 0)
+    if tree.links[link].joint >= 0:
+        body = tree.links[link].body
+        v_C = velocity_at(frame.velocity, motion_after.com[link])
+        state.body_q[body] = wp.transform(wp.vec3(frame.position), wp.quat(frame.rotation))
+        state.body_qd[body] = wp.spatial_vector(wp.vec3(v_C), wp.vec3(angular(frame.velocity)))
 
 
 @wp.kernel

@@ -11,7 +11,6 @@ from ..boundary import bundles
 from ..boundary.actuators import actuate
 from ..boundary.contact_rows import ContactRows
 from ..boundary.loop_coordinates import publish_loop_joints
-from ..boundary.output import publish_bodies
 from ..constraints.laws import contact_law
 from ..launches import load_kernels
 from ..linalg.lanes import BLOCK_DIM
@@ -87,7 +86,7 @@ class Recorder:
 
     def _kernels(self, solver) -> list:
         """What recording a step launches, by what the model has."""
-        taped = [kinematics, link_power, dof_power, balance, integrate, publish_bodies]
+        taped = [kinematics, link_power, dof_power, balance, integrate]
         made = [self._sensitivity]
         if solver.model.shape_count:
             taped += [self._contact_power]
@@ -123,11 +122,10 @@ class Recorder:
             table = self._couplings(solver)
             self._launch(coupling_power, couplings, [scene, table, m, self._coupler_rows(solver), s])
         self._launch(balance, size.group_count, [scene.tree, s, s.power, m.v])
-        inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, frame.before, frame.after, self._update]
-        self._launch(integrate, size.tree_count, [*inputs, frame.dt])
         motion_after = self._motion_after(solver)
-        inputs = [scene.tree, scene.joints, scene.bodies, motion_after, frame.orders_after, frame.after]
-        self._launch(publish_bodies, size.tree_count, inputs)
+        inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, frame.before, frame.after]
+        inputs += [motion_after, frame.orders_after, self._update, frame.dt]
+        self._launch(integrate, size.tree_count, inputs)
         if couplings and size.loop_joints:
             inputs = [scene.tree, scene.joints, table, motion_after, frame.after]
             self._launch(publish_loop_joints, couplings, inputs)

@@ -1,11 +1,9 @@
-"""Coordinates after the step, from the velocity the minimiser found; writes ``joint_q`` and ``joint_qd``.
-
-Of roots that no joint moves it writes ``body_q`` and ``body_qd``.
-"""
+"""Coordinates after the step, from the velocity the minimiser found, and the bodies there: writes the caller's state."""
 
 import warp as wp
 
 from ..boundary.convention import Orders, read3, write_free_velocity
+from ..boundary.output import publish_link
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .joints import BALL, is_free, read_quaternion
 from .kinematics import child_anchor_inverse, reference_point
@@ -183,10 +181,12 @@ def integrate(
     orders: Orders,
     state: StateArrays,
     out: StateArrays,
+    motion_after: Motion,
+    orders_after: Orders,
     update: int,
     dt: wp.float64,
 ):
-    """q = q0 (+) dt v."""
+    """q = q0 (+) dt v, and what bodies do there."""
     t = tree.first_tree + wp.tid()
     first = tree.trees[t].dof_start
     for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
@@ -199,3 +199,4 @@ def integrate(
             advance_free(tree, joints, bodies, m, orders, state, out, link, update, dt)
         else:
             advance_ball_or_chain(tree, joints, m, state, out, link, update, dt)
+        publish_link(tree, joints, bodies, motion_after, orders_after, out, link)
