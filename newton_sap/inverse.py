@@ -49,11 +49,13 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     stats = allocate(Stats, {"*": 1, "groups": solver.topology.group_count}, solver.device)
     solver._fill_pool(frame, stats)
     solver._assemble(frame)
-    solver._solve(stats, solver._settings)  # finds which friction bounds and which rebounds the step came to
+    # Finds which friction bounds and which rebounds the step came to.
+    solver._solve(solver._solve_kernel, frame, stats, solver._settings)
     place(solver, state_out)  # the observed velocity, in solver coordinates, is motion_after.v0
     solver.launches.groups(restart_from, [solver.motion, solver.problem, solver.motion_after.v0])
     # No iteration: evaluates once, at the observed velocity.
-    solver._solve(stats, minimizer_settings(replace(solver.options, max_iterations=0, friction_bound="start")))
+    settings = minimizer_settings(replace(solver.options, max_iterations=0, friction_bound="start"))
+    solver._solve(solver._make_solve_kernel(assembles=False), frame, stats, settings)
     return _collect(solver, stats, frame.dt)
 
 

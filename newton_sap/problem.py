@@ -389,8 +389,25 @@ def number_problem(tree: Tree, joints: Joints, m: Motion, pools: Pools, problem:
     number_sleeping_rows(tree, m, pools.rows, problem, g)
 
 
-@wp.kernel
-def assemble_problem(
+@wp.func
+def write_excess(m: Motion, problem: Problem, base: int, count: int, lane: int):
+    """dp = A v and excess = A (v - v_star)."""
+    mass_times(m.A, problem, problem.v, problem.dp, base, count, lane, wp.block_dim())
+    mass_times(m.A, problem, problem.v_star, problem.excess, base, count, lane, wp.block_dim())
+    for u in range(base + lane, base + count, wp.block_dim()):
+        problem.excess[u] = problem.dp[u] - problem.excess[u]
+
+
+@wp.func
+def measure_free_motion(problem: Problem, u: int):
+    """What free motion changes of one unknown's momentum, and what that counts in the stopping rule (F 3.2)."""
+    change = problem.scale[u] * problem.excess[u]
+    floor = RESOLUTION * problem.scale[u] * problem.dp[u]
+    problem.change[u] = change * change + floor * floor
+
+
+@wp.func
+def assemble_group(
     tree: Tree,
     joints: Joints,
     bodies: Bodies,
@@ -398,21 +415,13 @@ def assemble_problem(
     pools: Pools,
     problem: Problem,
     step: StepInput,
+    g: int,
+    lane: int,
 ):
-    """One block per group: its lane 0 gathers and numbers, all lanes build Jacobians and regularisation.
-
-    The rows of couplings are built after it, by ``assemble_couplings``, which models without any need not compile.
-    """
-    block, lane = wp.tid()
-    g = tree.first_group + block
+    """Lane 0 of a group's block gathers and numbers, all lanes build Jacobians and regularisation."""
     start = pools.contacts.group_start[g]
     count = pools.contacts.group_count[g]
     base = tree.groups[g].dof_start
-    fetch_group(tree, m, pools, problem, g + 1)
-    pack_tree(tree)
-    pack_motion(m)
-    pack_pools(pools)
-    pack_problem(problem)
     if lane == 0:
         number_problem(tree, joints, m, pools, problem, step, g)
     sync()
@@ -429,21 +438,25 @@ def assemble_problem(
         measure_free_motion(problem, u)
 
 
-@wp.func
-def write_excess(m: Motion, problem: Problem, base: int, count: int, lane: int):
-    """dp = A v and excess = A (v - v_star)."""
-    mass_times(m.A, problem, problem.v, problem.dp, base, count, lane, wp.block_dim())
-    mass_times(m.A, problem, problem.v_star, problem.excess, base, count, lane, wp.block_dim())
-    for u in range(base + lane, base + count, wp.block_dim()):
-        problem.excess[u] = problem.dp[u] - problem.excess[u]
-
-
-@wp.func
-def measure_free_motion(problem: Problem, u: int):
-    """What free motion changes of one unknown's momentum, and what that counts in the stopping rule (F 3.2)."""
-    change = problem.scale[u] * problem.excess[u]
-    floor = RESOLUTION * problem.scale[u] * problem.dp[u]
-    problem.change[u] = change * change + floor * floor
+@wp.kernel
+def assemble_problem(
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    pools: Pools,
+    problem: Problem,
+    step: StepInput,
+):
+    """One block per group, where ``assemble_couplings`` has to add rows before the minimiser begins."""
+    block, lane = wp.tid()
+    g = tree.first_group + block
+    fetch_group(tree, m, pools, problem, g + 1)
+    pack_tree(tree)
+    pack_motion(m)
+    pack_pools(pools)
+    pack_problem(problem)
+    assemble_group(tree, joints, bodies, m, pools, problem, step, g, lane)
 
 
 @wp.kernel

@@ -38,12 +38,12 @@ from .coupling import CoupledArticulations
 from .diagnostics import SolverReport, clear_stats, read_report, require_healthy
 from .frame import Frame, Frames
 from .gradients.support import require_new_state
+from .group_solve import solve_kernel
 from .inspection import Inspection, read_inspection
 from .inverse import InverseDynamics, inverse_dynamics
 from .launches import Launches, load_kernels
 from .mechanics import energy_and_momentum
 from .memory import memory_by_buffer
-from .minimizer.newton import minimize_kernel
 from .minimizer.settings import Settings
 from .multibody.free_motion import free_motion
 from .multibody.integration import UPDATES, integrate
@@ -263,9 +263,11 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         self.launches.groups(fill_contacts, [*tables, self.pool, *given])
 
     def _assemble(self, frame: Frame) -> None:
-        """Rows, unknowns, contact Jacobians and regularisation of every group."""
-        if self._coupling_kernels:
-            self.launches.groups(touch_trees, [self.couplings, self.pools.couplers])
+        """Rows, unknowns, contact Jacobians and regularisation of every group: where couplings add rows to them. Otherwise the
+        kernel that minimises begins with it."""
+        if not self._coupling_kernels:
+            return
+        self.launches.groups(touch_trees, [self.couplings, self.pools.couplers])
         inputs = [self.joints, self.bodies, self.motion, self.pools, self.problem, frame.step]
         self.launches.groups(assemble_problem, inputs)
         for kernel in self._coupling_kernels:
@@ -274,12 +276,12 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
 
     def _minimize(self, frame: Frame) -> None:
         """The velocity at the end of the step."""
-        self._solve(self.stats, self._settings)
+        self._solve(self._solve_kernel, frame, self.stats, self._settings)
 
-    def _solve(self, stats: Stats, settings: Settings) -> None:
-        """Minimise the assembled problem, counting in ``stats``."""
-        inputs = [self.motion, self.pools, self.problem, stats, settings, self.hessian, self.large]
-        self.launches.groups(self._minimize_kernel, inputs)
+    def _solve(self, kernel, frame: Frame, stats: Stats, settings: Settings) -> None:
+        """The same by a kernel of :meth:`_make_solve_kernel`, counting in ``stats``."""
+        inputs = [self.joints, self.bodies, self.motion, self.pools, self.problem, frame.step, stats, settings]
+        self.launches.groups(kernel, [*inputs, self.hessian, self.large])
 
     def _integrate(self, frame: Frame) -> None:
         """Coordinates at the end of the step, the velocity in the caller's order, and the bodies there."""
@@ -537,19 +539,20 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         self.contact_options = bundles.contact_options(self.options)
         self.joint_options = bundles.joint_options(self.options)
         self._settings = bundles.minimizer_settings(self.options)
-        self._minimize_kernel = minimize_kernel(
-            contact_law(self.options.contact_model, self.options.spin_friction),
-            self.hessian.dtype,
-            self.topology.needs_iterations,
-        )
+        self._solve_kernel = self._make_solve_kernel(assembles=not self._coupling_kernels)
         stages = [] if self.actuators is None else [self.actuators.kernel]
         stages += [adopt_body_velocity] if len(self._adopting_joints) else []
-        stages += [kinematics, *self.touching.kernels, free_motion, collect_contacts, assemble_problem]
-        stages += [touch_trees] if self._coupling_kernels else []
-        stages += [*self._coupling_kernels, self._minimize_kernel, integrate]
+        stages += [kinematics, *self.touching.kernels, free_motion, collect_contacts]
+        stages += [touch_trees, assemble_problem, *self._coupling_kernels] if self._coupling_kernels else []
+        stages += [self._solve_kernel, integrate]
         stages += [output.loop_kernel()] if self.topology.loop_joints else []
         load_kernels([*stages, clear_stats], self.device)
         observe.load_kernels_of_attributes(self)
+
+    def _make_solve_kernel(self, assembles: bool):
+        """Return the kernel that assembles and minimises, or the one that finds the problem assembled."""
+        law = contact_law(self.options.contact_model, self.options.spin_friction)
+        return solve_kernel(law, self.hessian.dtype, self.topology.needs_iterations, assembles)
 
     def _make_recorder(self):
         """Return what lays steps on a tape, None where the model asks for no gradients or nothing moves."""

@@ -13,8 +13,8 @@ from newton_sap.constraints.laws import CONTACT_LAWS, contact_law
 from newton_sap.gradients import recording
 from newton_sap.gradients.sensitivity import sensitivity_kernel
 from newton_sap.gradients.virtual_power import contact_power
+from newton_sap.group_solve import solve_kernel
 from newton_sap.linalg.lanes import BLOCK_DIM
-from newton_sap.minimizer.newton import minimize_kernel
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="Warp has no CUDA compiler there")
 
@@ -40,10 +40,10 @@ def kernels_made_for_models():
     """Kernels by what they are made of: contact laws, precisions and adjoints."""
     found = {}
     for law in CONTACT_LAWS:
-        found[f"minimize {law}"] = minimize_kernel(contact_law(law), wp.float64)
-        found[f"minimize {law} with spin"] = minimize_kernel(contact_law(law, True), wp.float64)
-        found[f"minimize {law} mixed"] = minimize_kernel(contact_law(law), wp.float32)
-        found[f"minimize {law} with large groups"] = minimize_kernel(contact_law(law), wp.float64, iterative=True)
+        found[f"minimize {law}"] = solve_kernel(contact_law(law), wp.float64)
+        found[f"minimize {law} with spin"] = solve_kernel(contact_law(law, True), wp.float64)
+        found[f"minimize {law} mixed"] = solve_kernel(contact_law(law), wp.float32)
+        found[f"minimize {law} with large groups"] = solve_kernel(contact_law(law), wp.float64, iterative=True)
         found[f"sensitivity {law}"] = sensitivity_kernel(contact_law(law))
         found[f"power {law}"] = contact_power(contact_law(law))
     for name, value in vars(recording).items():

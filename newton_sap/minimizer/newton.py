@@ -1,4 +1,4 @@
-"""The Newton loop of every group in one kernel: evaluate, test, direction, line search, until each group is done."""
+"""Newton's loop for one group: evaluate, test, direction, line search, until it is done."""
 
 from functools import cache
 
@@ -6,8 +6,6 @@ import warp as wp
 
 from ..linalg.cholesky import begin_rows
 from ..linalg.lanes import sync, total
-from ..packed import pack_large_groups, pack_motion, pack_pools, pack_problem, pack_tree
-from ..prefetch import fetch_group
 from ..workspace import (
     ROWS_PER_DOF,
     ContactPool,
@@ -147,19 +145,19 @@ def search_direction(real, iterative: bool):
 
 
 @cache
-def minimize_kernel(evaluate_contact, real, iterative: bool = False):
-    """Return the kernel that minimises every group under a contact law, with a Hessian of scalar type ``real``.
+def minimizer(evaluate_contact, real, iterative: bool):
+    """Return the device function that minimises a group under a contact law, with a Hessian of scalar type ``real``.
 
     Args:
         iterative: Whether some group is too large for a factored Hessian.
     """
     evaluate = objective(evaluate_contact)
-    room = LargeGroups if iterative else NoLargeGroups
     direction = search_direction(real, iterative)
     search = line_search(evaluate_contact)
+    room = LargeGroups if iterative else NoLargeGroups
 
-    @wp.kernel(enable_backward=False, module="unique")
-    def minimize(
+    @wp.func
+    def minimize_group(
         tree: Tree,
         m: Motion,
         pools: Pools,
@@ -168,18 +166,11 @@ def minimize_kernel(evaluate_contact, real, iterative: bool = False):
         settings: Settings,
         H: wp.array[real],
         large: room,
+        g: int,
+        lane: int,
     ):
-        """v = argmin 1/2 (v - v*)^T A (v - v*) + sum_i l_i(J_i v + b_i); one block per group."""
-        block, lane = wp.tid()
-        g = tree.first_group + block
+        """v = argmin 1/2 (v - v*)^T A (v - v*) + sum_i l_i(J_i v + b_i)."""
         at = range_of(tree, pools, problem, g, lane)
-        fetch_group(tree, m, pools, problem, g + 1)
-        pack_tree(tree)
-        pack_motion(m)
-        pack_pools(pools)
-        pack_problem(problem)
-        if wp.static(iterative):
-            pack_large_groups(large)
         if lane == 0:
             begin_rows(problem.last, problem.first, at.base, at.unknowns)
         sync()
@@ -207,4 +198,4 @@ def minimize_kernel(evaluate_contact, real, iterative: bool = False):
         dofs = tree.groups[g + 1].dof_start - tree.groups[g].dof_start
         record(m, pools.contacts, problem, stats, at, g, value, now, dofs)
 
-    return minimize
+    return minimize_group
