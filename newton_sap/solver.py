@@ -263,11 +263,12 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         self.launches.groups(fill_contacts, [*tables, self.pool, *given])
 
     def _assemble(self, frame: Frame) -> None:
-        """Rows, unknowns, contact Jacobians and regularisation of every group: where couplings add rows to them. Otherwise the
-        kernel that minimises begins with it."""
-        if not self._coupling_kernels:
+        """Rows, unknowns, contact Jacobians and regularisation of every group, if the kernel that minimises does not begin with
+        them."""
+        if not self._assembles_apart:
             return
-        self.launches.groups(touch_trees, [self.couplings, self.pools.couplers])
+        if self._coupling_kernels:
+            self.launches.groups(touch_trees, [self.couplings, self.pools.couplers])
         inputs = [self.joints, self.bodies, self.motion, self.pools, self.problem, frame.step]
         self.launches.groups(assemble_problem, inputs)
         for kernel in self._coupling_kernels:
@@ -539,12 +540,16 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         self.contact_options = bundles.contact_options(self.options)
         self.joint_options = bundles.joint_options(self.options)
         self._settings = bundles.minimizer_settings(self.options)
-        self._solve_kernel = self._make_solve_kernel(assembles=not self._coupling_kernels)
+        # Couplings add their rows in between; on a GPU fewer groups would be minimised at a time, for want of registers.
+        self._assembles_apart = bool(self._coupling_kernels) or self.device.is_cuda
+        self._solve_kernel = self._make_solve_kernel(assembles=not self._assembles_apart)
         stages = [] if self.actuators is None else [self.actuators.kernel]
         stages += [adopt_body_velocity] if len(self._adopting_joints) else []
         stages += [kinematics, *self.touching.kernels, free_motion, collect_contacts]
-        stages += [touch_trees, assemble_problem, *self._coupling_kernels] if self._coupling_kernels else []
+        stages += [assemble_problem] if self._assembles_apart else []
+        stages += [touch_trees, *self._coupling_kernels] if self._coupling_kernels else []
         stages += [self._solve_kernel, integrate]
+        stages += [output.keep_loose_bodies] if self.topology.link_count < self.model.body_count else []
         stages += [output.loop_kernel()] if self.topology.loop_joints else []
         load_kernels([*stages, clear_stats], self.device)
         observe.load_kernels_of_attributes(self)

@@ -49,7 +49,6 @@ class GroupEntry:
     hessian_start: wp.int64  # -1 where the Hessian is kept in blocks
     tree_start: int
     dof_start: int
-    tied: int  # 1 where couplings may hand one body's speed to another
 
 
 @wp.struct
@@ -95,6 +94,7 @@ class Tree:
     links: wp.array[LinkEntry]  # (L + 1,)
     dofs: wp.array[DofEntry]  # (D,)
     bodies: wp.array[BodyEntry]  # (bodies,)
+    group_tied: wp.array[wp.int32]  # (G,) 1 where couplings may hand one body's speed to another
     path_dof: wp.array[wp.int32]  # dofs from the root to each link, that link's own included
     dof_last: wp.array[wp.int32]  # (D,) last dof of the subtree that this one moves
     link_radius: wp.array[wp.float32]  # (L,) of its colliding shapes about the COM, as of the latest notice [m]

@@ -169,7 +169,7 @@ def lacking_speed(tree: Tree, m: Motion, gap: Gap, belt: wp.vec3d, mu: wp.float6
 
     Not above zero where they may. What overlaps push apart is not known yet.
     """
-    if tree.groups[gap.group].tied == 1:
+    if tree.group_tied[gap.group] == 1:
         return wp.float64(0.0)  # what a coupling may do to a body's speed is not known before the solve
     middle = wp.float64(0.5) * (gap.a.surface + gap.b.surface)
     at_v0 = velocity_at(gap.b.prescribed, middle) - velocity_at(gap.a.prescribed, middle) + belt
