@@ -33,7 +33,10 @@ def __getattr__(name):
         value = getattr(import_module(_LAZY[name]), name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module 'newton_sap' has no attribute {name!r}")
+    from .suggest import suggestion
+
+    near = "" if name.startswith("_") else suggestion(name, __dir__())
+    raise AttributeError(f"module 'newton_sap' has no attribute {name!r}{near}")
 
 
 def __dir__():

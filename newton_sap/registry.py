@@ -115,6 +115,8 @@ def get_solver(name: str | type) -> type:
         return name
     row = _find(name)
     solver_class, row = _load(row)
+    if solver_class is None and row.target == name:
+        raise SolverLoadError(f"{name!r} cannot be used: {row.reason}; write module:Class of what can be imported")
     if solver_class is None:
         raise SolverLoadError(
             f"solver {row.name!r} of {row.distribution} {row.version} ({row.target}) cannot be used: {row.reason}; "

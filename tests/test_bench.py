@@ -14,6 +14,7 @@ from newton_sap.bench.profile import STAGES, profile
 from newton_sap.bench.session import NATIVE, make_run
 from newton_sap.bench.timing import Region, alternate, quartiles
 from newton_sap.bench.validation import contact_state, error_mm, fine_poses, judge
+from newton_sap.cli import bench_command
 from newton_sap.cli.app import app
 from newton_sap.memory import memory_by_buffer
 
@@ -147,12 +148,21 @@ def test_solver_that_cannot_be_built_fails():
         (["box", "--option", "max_iterations=-1"], "max_iterations must be an integer >= 0"),
         (["box", "--solver", "mujoco_c", "--option", "foo=1"], "leave out --preset and --option"),
         (["box", "--solver", "drake", "--preset", "drake"], "leave out --preset and --option"),
+        (["box", "--vs", "featherstone,SAP"], "--vs sap: --solver measures it already"),
     ],
 )
 def test_usage_errors(arguments, expected):
     """A command that means nothing ends with 2 before any scene is built."""
     code, text = invoke(*arguments)
     assert code == 2 and expected in text, text
+
+
+def test_absent_native_engine_is_a_usage_error(monkeypatch):
+    """An engine that is not installed ends the command before any scene is built, and the message names the remedy."""
+    monkeypatch.setattr(bench_command, "find_spec", lambda module: None)
+    for arguments, extra in ((["box", "--vs", "drake"], "oracle"), (["box", "--solver", "mujoco_c"], "sim")):
+        code, text = invoke(*arguments)
+        assert code == 2 and f"pip install 'newton-sap[{extra}]'" in text, text
 
 
 def test_absent_device_is_a_usage_error():

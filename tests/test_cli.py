@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -118,6 +119,9 @@ def test_unknown_solver_suggests_the_nearest():
         (["--device", "nope"], "--device 'nope' cannot be used"),
         (["--output", ""], "--output '.' is a folder"),
         (["--viewer", "usd", "--", "--output-path", str(Path(__file__).parent)], "is a folder: name a file"),
+        (["--viewer", "usd", "--", "--output-path", "a.txt"], "'a.txt': name a file that ends in .usd, .usda or .usdc"),
+        (["--picture", "a.txt"], "--picture 'a.txt': name a file that ends in .png"),
+        (["--picture", "a.png", "--viewer", "viser"], "leave out --viewer viser"),
     ],
 )
 def test_usage_errors(arguments, expected):
@@ -438,6 +442,50 @@ def test_frames_end_a_run_that_its_viewer_would_not():
     assert result.verdict == "not tested" and result.frames == 5  # the first is timed apart
 
 
+def test_interrupted_run_reports_what_it_has():
+    """The first Ctrl-C ends a run after its frame, with report and code 130; Python's own handler is back afterwards."""
+
+    def interrupt(frames):
+        if frames == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    arguments = ["--viewer", "null", "--num-frames", "50", "--quiet"]
+    result = run_example("basic_pendulum", "sap", arguments, on_frame=interrupt)
+    assert result.verdict == "interrupted" and not result.ok
+    assert result.frames == 3 and result.report["steps"] > 0  # the first is timed apart
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(KeyboardInterrupt):  # unfinished, its checks mean nothing
+        run_example("basic_pendulum", "sap", [*arguments, "--test"], on_frame=interrupt)
+
+
+def test_second_interrupt_ends_at_once():
+    """Who asks twice does not wait for the end of the frame."""
+
+    def interrupt(frames):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_example("basic_pendulum", "sap", ["--viewer", "null", "--quiet"], on_frame=interrupt)
+
+
+def test_interrupted_command_ends_with_130(tmp_path, monkeypatch):
+    """The command prints the figures of an interrupted run and says how far it came."""
+    from newton_sap.cli import run_command
+    from newton_sap.cli.example import RunResult
+
+    result = RunResult(example="basic_pendulum", solver="SolverSAP", verdict="interrupted", frames=7, first_frame_s=0.1)
+    monkeypatch.setattr(run_command, "run_example", lambda *arguments, **keywords: result)
+    code, text = invoke("run", "basic_pendulum")
+    assert code == 130 and "interrupted after 8 frames" in text and "times real time" in text
+
+
+def test_run_without_a_frame_prints_no_figures():
+    """A solver that cannot be built leaves its reason, and no table of zeros."""
+    code, text = invoke("run", "basic_pendulum", "--solver", "style3d", "--num-frames", "3")
+    assert code == 1 and "register_custom_attributes" in text and "times real time" not in text
+
+
 def test_browser_ends_after_the_frames_asked_for():
     """The page of viser, which never ends by itself, is left after the frames, and the example's checks are applied."""
     pytest.importorskip("viser")
@@ -480,7 +528,7 @@ def test_demo_draws_a_picture(tmp_path):
     for shown in ("featherstone/16", "trunk height m", "force deviation", "verdict", "carries the robot's weight"):
         assert shown in text
     code, text = invoke("demo", "--output", str(tmp_path), "--num-frames", "2")
-    assert code == 1 and "carries 0.000 of the robot's weight" in text
+    assert code == 1 and "carries 0.000 of the robot's weight" in text and "--num-frames 60" in text
 
 
 def test_picture_keeps_the_last_frame(tmp_path):

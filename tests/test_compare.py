@@ -324,6 +324,17 @@ class Balance(HTMLParser):
         assert self.open.pop() == tag
 
 
+def test_report_without_matplotlib_names_the_remedy(flight, tmp_path, monkeypatch):
+    """What draws says what to install, and leaves no half of a report; what does not draw works."""
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    monkeypatch.delitem(sys.modules, "newton_sap.compare.plots", raising=False)
+    for drawing in (flight.html, lambda: flight.write(tmp_path / "report")):
+        with pytest.raises(ModuleNotFoundError, match=r"needs matplotlib: pip install 'newton-sap\[plot\]'.*markdown"):
+            drawing()
+    assert not (tmp_path / "report").exists() or not list((tmp_path / "report").iterdir())
+    assert flight.markdown() and flight.to_dict()
+
+
 def test_plots_of_a_scene_with_contact(incline):
     """Path, distance, contact, energy and cost, each with a caption."""
     plots = draw(incline)
@@ -376,6 +387,12 @@ def test_contestants():
     for text in ("", "/2", "sap/", "sap/0", "sap/x"):
         with pytest.raises(SpecificationError):
             parse_contestant(text)
+
+
+def test_absent_row_names_what_is_there(flight):
+    """A row that is not there is answered with those that are."""
+    with pytest.raises(KeyError, match=r"no row 'sapp'; did you mean 'sap'\?.*sap, sap/4, featherstone"):
+        flight["sapp"]
 
 
 def test_errors_name_what_is_near():

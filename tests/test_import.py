@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+import newton_sap
+
 PROGRAM = """
 import sys, time
 import newton
@@ -57,3 +61,11 @@ def test_public_modules_are_found_on_the_package():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split()[-3:] == ["newton_sap.registry", "newton_sap.conventions", "newton_sap.testing"]
+
+
+def test_misspelt_name_is_answered_with_the_nearest():
+    """The package names what was probably meant, and nothing where a protocol asks for a private name."""
+    with pytest.raises(AttributeError, match="no attribute 'SolverSap'; did you mean 'SolverSAP'"):
+        newton_sap.SolverSap  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute '__al__'$"):
+        newton_sap.__al__  # noqa: B018

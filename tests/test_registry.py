@@ -175,5 +175,11 @@ def test_class_and_path_are_accepted(plugin):
     plugin("fake-good", {}, fake_good=GOOD)
     assert registry.get_solver("fake_good:SolverGood").__name__ == "SolverGood"
     assert registry.get_solver(newton.solvers.SolverXPBD) is newton.solvers.SolverXPBD
+    for path, reason in (("no_such:Solver", "No module named"), ("fake_good:SolverGod", "no attribute")):
+        with pytest.raises(
+            registry.SolverLoadError, match=f"^'{path}' cannot be used: .*{reason}.*; write module:Class"
+        ) as info:
+            registry.get_solver(path)
+        assert "reinstall" not in str(info.value), "nobody installed it"
     with pytest.raises(registry.SolverLoadError, match="dict cannot be used as a solver"):
         registry.get_solver(dict)

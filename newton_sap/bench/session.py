@@ -18,8 +18,8 @@ from .scenes import RENEWAL, BenchScene, make_scene
 from .timing import Region, alternate, quartiles, steps_for, time_collisions
 from .validation import Quality, error_mm, fine_poses, judge
 
-NATIVE = ("mujoco_c", "drake")
-"""Peers that step outside of Warp."""
+NATIVE = {"mujoco_c": ("mujoco", "sim"), "drake": ("pydrake", "oracle")}
+"""Peers that step outside of Warp, with the module each needs and the extra that installs it."""
 
 
 @dataclass(frozen=True)

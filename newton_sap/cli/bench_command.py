@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,11 @@ def bench_command(
     wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
     modes = tuple(mode for mode, wanted in (("eager", eager), ("captured", captured)) if wanted)
     keywords = solver_options(preset, options)
+    measured = _solver(solver, keywords)
     settings = Settings(
         scenes=_scenes(scenes),
-        solver=_solver(solver, keywords),
-        peers=tuple(_solver(name) for entry in peers for name in entry.split(",")),
+        solver=measured,
+        peers=_peers(measured, peers),
         worlds=_counts(worlds),
         modes=modes or ("eager", "captured"),
         device=device,
@@ -129,6 +131,7 @@ def _solver(name: str, options: Mapping[str, Any] | None = None) -> str:
     if name in NATIVE:
         if options:
             raise UsageError(f"--solver {name} is stepped by its own library: leave out --preset and --option")
+        _require_native(name)
         return name
     try:
         require_options(registry.get_solver(name), options or {})
@@ -136,6 +139,20 @@ def _solver(name: str, options: Mapping[str, Any] | None = None) -> str:
     except (registry.SolverNotFoundError, registry.SolverLoadError) as error:
         raise UsageError(f"{error}; beside the registry: {', '.join(NATIVE)}") from error
     return name
+
+
+def _peers(measured: str, entries: list[str]) -> tuple[str, ...]:
+    names = tuple(_solver(name) for entry in entries for name in entry.split(","))
+    if measured in names:
+        raise UsageError(f"--vs {measured}: --solver measures it already; name another solver")
+    return names
+
+
+def _require_native(name: str) -> None:
+    """Refuse an engine whose library is missing before the others are measured."""
+    module, extra = NATIVE[name]
+    if find_spec(module) is None:
+        raise UsageError(f"solver {name} cannot run: {module} is not installed (pip install 'newton-sap[{extra}]')")
 
 
 def _counts(text: str) -> tuple[int, ...]:

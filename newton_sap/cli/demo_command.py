@@ -18,6 +18,9 @@ _SOLVERS = ("sap", "mujoco", "featherstone", "featherstone/16")
 _BAND = 0.02
 """Largest accepted deviation of the mean contact force from the weight."""
 
+_STANDS = 60
+"""Frames after which the robot has landed and stands."""
+
 
 def demo_command(output: Path, num_frames: int) -> int:
     """Run the solvers, print the table, write ``demo.png`` and return the exit code of SolverSAP's own check."""
@@ -33,7 +36,7 @@ def demo_command(output: Path, num_frames: int) -> int:
     console.print(f"{summary(result)} Dropped by 0.1 m; weight {result.scene.weight():.1f} N.", markup=False)
     print_table(console, *_cells(result))
     console.print(f"picture: {draw(result, picture)}", markup=False, soft_wrap=True)
-    return _verdict(console, result["sap"])
+    return _verdict(console, result["sap"], num_frames)
 
 
 def _dropped() -> scenes.Scene:
@@ -60,7 +63,7 @@ def _standing(row: Outcome, weight: float) -> tuple[str, str, str, str]:
     return f"{spread:.4f}", run.force_from, f"{run.body_q[-1, 0, 2]:.4f}", number(1e3 * row.dt)
 
 
-def _verdict(console: Console, sap: Outcome) -> int:
+def _verdict(console: Console, sap: Outcome, num_frames: int) -> int:
     """Hold SolverSAP to standing still with its weight on the ground."""
     ratio = sap.metrics.get("force_ratio")
     if ratio is None:
@@ -69,5 +72,8 @@ def _verdict(console: Console, sap: Outcome) -> int:
     if abs(ratio - 1.0) <= _BAND:
         console.print("SolverSAP carries the robot's weight", style="bold green")
         return 0
-    console.print(f"SolverSAP carries {ratio:.3f} of the robot's weight; expected 1 within {_BAND}", style="bold red")
+    text = f"SolverSAP carries {ratio:.3f} of the robot's weight; expected 1 within {_BAND}"
+    if num_frames < _STANDS:
+        text += f": too short a run for the robot to land and stand, which --num-frames {_STANDS} is enough for"
+    console.print(text, style="bold red", soft_wrap=True)
     return 1

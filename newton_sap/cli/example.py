@@ -6,7 +6,9 @@ The example runs exactly as ``python -m newton.examples`` would run it; only the
 from __future__ import annotations
 
 import runpy
+import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -52,7 +54,7 @@ class RunResult:
     realtime: float = 0.0
     """Simulated seconds per second of wall time, after the first frame."""
     verdict: str = "not tested"
-    """``"passed"``, ``"failed"``, ``"error"`` or ``"not tested"``."""
+    """``"passed"``, ``"failed"``, ``"error"``, ``"not tested"`` or ``"interrupted"``."""
     message: str = ""
     """Why the verdict is not "passed"."""
     non_finite: list[str] = field(default_factory=list)
@@ -65,7 +67,7 @@ class RunResult:
 
     @property
     def ok(self) -> bool:
-        """True unless a check failed, something was raised or the state is not finite."""
+        """True unless a check failed, something was raised, Ctrl-C ended it or the state is not finite."""
         return self.verdict in ("passed", "not tested") and not self.non_finite
 
 
@@ -117,6 +119,8 @@ def run_example(
 ) -> RunResult:
     """Run a bundled example with another solver and return its outcome; what the example raises becomes a verdict.
 
+    The first Ctrl-C ends a run that is not tested after its frame, as closing the viewer does; a second one ends it at once.
+
     Args:
         name: Short name of the example.
         solver: Registered name of the solver, or ``"original"``.
@@ -130,6 +134,7 @@ def run_example(
 
     Raises:
         UsageError: Unknown example or solver.
+        KeyboardInterrupt: Ctrl-C before the first frame, in a tested run, or twice.
     """
     module = example_module(name)
     target = solver_class(solver, options or {})
@@ -141,7 +146,7 @@ def run_example(
         with swap as log, _command_line([module, *arguments]), clock.attached(log), graphs:
             _run_to_its_end(module)
         tested = "--test" in arguments
-        result.verdict = "passed" if tested else "not tested"
+        result.verdict = "interrupted" if clock.interrupted else "passed" if tested else "not tested"
     except SystemExit as stop:
         if stop.code == 2 and clock.example is None:
             raise UsageError(f"the example {name!r} rejects its arguments, see the line above") from stop
@@ -172,6 +177,7 @@ class _Clock:
         self.frames = frames
         self.example = None
         self.testing = False
+        self.interrupted = False
         self.started = time.perf_counter()
         self.setup_s = 0.0
         self.frame_s: list[float] = []
@@ -189,20 +195,44 @@ class _Clock:
             self.example = example
             example.step = self._timed(example.step)
             self.testing = bool(args is not None and args.test)
-            if self.frames is not None:
-                running = example.viewer.is_running
-                example.viewer.is_running = lambda: running() and len(self.frame_s) < self.frames
+            running = example.viewer.is_running
+            example.viewer.is_running = lambda: self._goes_on() and running()
             if self.picture is not None:
                 keep_last_frame(example.viewer, self.picture)
             else:
                 self.scalars = LiveScalars(example.viewer, _stepper(log, example))
-            return run(example, args)
+            with self._interruptible():
+                return run(example, args)
 
         newton.examples.run = timed_run
         try:
             yield
         finally:
             newton.examples.run = run
+
+    def _goes_on(self) -> bool:
+        """Return whether a further frame is wanted; an interrupted run that is tested ends here, before its checks."""
+        if self.interrupted and self.testing:
+            raise KeyboardInterrupt
+        return not self.interrupted and (self.frames is None or len(self.frame_s) < self.frames)
+
+    @contextmanager
+    def _interruptible(self):
+        """Let the first Ctrl-C wait for the end of the frame, where the viewer can close and the figures are whole."""
+        python_s = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if not python_s or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def interrupt(number, frame):
+            self.interrupted = True
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+        signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _timed(self, step):
         import warp as wp

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import ArgumentParser
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -29,6 +30,9 @@ VIEWERS = {
 """Newton's viewers, with the module each needs and what to install for it."""
 WATCHED = ("gl", "viser", "rerun")
 """Viewers that run until somebody closes them."""
+
+_USD = ".usd, .usda or .usdc"
+"""Endings of the files that the viewer ``usd`` can write."""
 
 _REPORT_ROWS = {
     "iterations": ("iterations, last step", "{:.0f}"),
@@ -67,6 +71,7 @@ def run_command(
     wp.config.log_level = wp.config.log_level if verbose else max(wp.config.log_level, wp.LOG_WARNING)
     if viewer not in VIEWERS:
         raise UsageError(f"viewer {viewer!r} is unknown (accepted: {', '.join(VIEWERS)})")
+    drawing = _drawing(viewer, picture, extra)
     _require_viewer(viewer)
     if picture is not None:
         _require_display("--picture", "pyglet", "matplotlib")
@@ -77,7 +82,6 @@ def run_command(
     example_module(name)
     solver_class(solver, options)
     require_device(device)
-    drawing = _usd_file(extra) if viewer == "usd" else picture
     for flag, file in (("--output", output), ("--picture" if picture else "--output-path", drawing)):
         if file is not None:
             require_writable(flag, file)
@@ -95,11 +99,25 @@ def run_command(
     if output is not None:
         _write(output, result, arguments, options)
     # a viewer writes when it closes, which an example that was broken off does not come to
-    finished = result.verdict in ("passed", "not tested")
+    finished = result.verdict in ("passed", "not tested", "interrupted")
     for file in (output, drawing if finished else None):
         if file is not None:
             console.print(f"written: {file}", markup=False, soft_wrap=True)
+    if result.verdict == "interrupted":
+        return 130  # as shells tell of Ctrl-C
     return 0 if result.ok else 1
+
+
+def _drawing(viewer: str, picture: Path | None, extra: list[str]) -> Path | None:
+    """Return the file that the viewer writes, None if it writes none; refuse what it could not write after the run."""
+    if picture is not None and viewer not in ("null", "gl"):
+        raise UsageError(f"--picture draws with the viewer gl: leave out --viewer {viewer}, or --picture")
+    if picture is None and viewer != "usd":
+        return None
+    option, file, endings = ("--picture", picture, ".png") if picture else ("--output-path", _usd_file(extra), _USD)
+    if not file.is_dir() and file.suffix.lower() not in re.findall(r"\.\w+", endings):
+        raise UsageError(f"{option} {str(file)!r}: name a file that ends in {endings}")
+    return file
 
 
 def _require_viewer(viewer: str) -> None:
@@ -173,7 +191,9 @@ def _print_outcome(console: Console, result: RunResult, verbose: bool) -> None:
     """Print what ran, the table of its figures, notes and the verdict."""
     instead = f" in place of {result.instead_of}" if result.instead_of else ""
     console.print(f"{result.example}: {result.solver}{instead} on {result.device}", markup=False, soft_wrap=True)
-    console.print(_table(result))
+    stepped = result.frames + (result.first_frame_s > 0.0)
+    if stepped:
+        console.print(_table(result))
     for note in result.notes:
         console.print(f"note: {note}", markup=False, soft_wrap=True)
     style = {"passed": "bold green", "not tested": ""}.get(result.verdict, "bold red")
@@ -182,6 +202,7 @@ def _print_outcome(console: Console, result: RunResult, verbose: bool) -> None:
         "failed": "the example's checks failed",
         "error": "the example could not finish",
         "not tested": "done (no checks asked for: --test)",
+        "interrupted": f"interrupted after {stepped} frames",
     }[result.verdict]
     console.print(text, style=style)
     if result.message:

@@ -36,7 +36,11 @@ footer { margin-top: 2rem; font-size: .8rem; color: #555d64; }
 
 def page(comparison: Comparison) -> str:
     """Return the whole report as one HTML document; needs matplotlib."""
-    from .plots import draw
+    try:
+        from .plots import draw
+    except ModuleNotFoundError as error:
+        message = "the report needs matplotlib: pip install 'newton-sap[plot]'; markdown() and to_dict() do without"
+        raise ModuleNotFoundError(message, name=error.name) from error
 
     scene = comparison.scene.name
     title = f"{scene} under {', '.join(comparison.settings.solvers)}"

@@ -161,9 +161,11 @@ def _plain(values: np.ndarray) -> list:
 
 def write(comparison: Comparison, folder: Path) -> list[Path]:
     """Write JSON, Markdown and the HTML report into a folder and return their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
     record = json.dumps(as_dict(comparison), indent=1, allow_nan=False) + "\n"
+    # before anything is written: the library that draws may be missing
+    texts = (record, comparison.markdown(), comparison.html())
+    folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / name for name in FILES]
-    for path, text in zip(paths, (record, comparison.markdown(), comparison.html()), strict=True):
+    for path, text in zip(paths, texts, strict=True):
         path.write_text(text, encoding="utf-8")
     return paths

@@ -92,7 +92,8 @@ class Comparison:
         for row in self.outcomes:
             if row.label == label:
                 return row
-        raise KeyError(label)
+        labels = [row.label for row in self.outcomes]
+        raise KeyError(f"no row {label!r}{suggestion(label, labels)} (rows: {', '.join(labels)})")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, trajectories thinned out, ready for JSON."""
