@@ -39,6 +39,7 @@ html_title = f"newton_sap {release}"
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
+html_sidebars = {"quickstart": []}  # a page with no others below it
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,

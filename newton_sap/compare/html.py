@@ -23,7 +23,7 @@ p { margin: .4rem 0; max-width: 48rem; }
 table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .28rem .7rem; border-bottom: 1px solid #e3e6e8; text-align: right; vertical-align: top; }
 thead th { border-bottom: 2px solid #1c2126; } tbody th { text-align: left; font-weight: 500; white-space: nowrap; }
-table.text td { text-align: left; min-width: 8rem; }
+table.text td, table.text th { text-align: left; } table.text td { min-width: 8rem; }
 .bad { color: #b3261e; font-weight: 600; } .good { color: #1b6e3c; }
 figure { margin: 1rem 0 1.6rem; } figure img { max-width: 100%; height: auto; }
 figcaption { font-size: .87rem; color: #555d64; }
