@@ -54,7 +54,7 @@ def one_contact() -> ConvexProblem:
         n0=law.impulse(START[2]),
         slip_scale=1.0e-5,
     )
-    return ConvexProblem(MASS * np.eye(3), START + [0.0, 0.0, -9.81 * DT], [contact], [], range(3))
+    return ConvexProblem(MASS * np.eye(3), START + [0.0, 0.0, -9.81 * DT], [contact], [], range(3), START)
 
 
 def newton_path(problem: ConvexProblem) -> np.ndarray:

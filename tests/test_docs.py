@@ -455,6 +455,28 @@ def test_part_that_draws_nothing_is_noticed(images, monkeypatch):
         images.draw("how_it_works")
 
 
+def test_how_sap_works_is_drawn_as_it_stands(tmp_path, monkeypatch):
+    """The script behind docs/guides/how_sap_works.md runs, and finds the way of Newton's method that the page shows."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(DOCS))
+    before = set(sys.modules)
+    try:
+        import make_how_it_works as script
+
+        page = tmp_path / "page.md"
+        shutil.copy(script.PAGE, page)
+        monkeypatch.setattr(script, "IMAGES", tmp_path)
+        shown = page.read_text(encoding="utf-8")
+        monkeypatch.setattr(script, "PAGE", page)
+        script.draw_one_step()
+        assert (tmp_path / "how_sap_works.png").stat().st_size > 10_000
+        assert page.read_text(encoding="utf-8") == shown
+    finally:
+        for name in set(sys.modules) - before:
+            if name.startswith("make_"):
+                del sys.modules[name]
+
+
 def test_no_page_is_an_orphan():
     """Every page is reached from the site's tables of contents."""
     for page in PAGES:
