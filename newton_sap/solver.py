@@ -64,8 +64,9 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
 
     Simulated: prismatic, revolute, ball, fixed, free, distance and D6 joints in trees of any shape, any
     number of worlds of any size, kinematic root bodies, contact with friction, joint limits, drives, dry friction,
-    velocity limits, armature, damping and springs; loop-closing joints, equality constraints and mimic joints; MuJoCo's tendons
-    and actuators. Particles fly freely and touch nothing. ``docs/features.md`` lists all of it, and what is refused at construction.
+    velocity limits, armature, damping and springs; loop-closing joints, equality constraints and mimic joints;
+    MuJoCo's tendons and actuators. Particles fly freely and touch nothing. ``docs/features.md`` lists all of it, and what
+    is refused at construction.
 
     A model that is finalized with ``requires_grad=True`` gets steps with gradients on Warp's tape; see ``docs/gradients.md``.
 

@@ -443,7 +443,7 @@ def test_frames_end_a_run_that_its_viewer_would_not():
 
 
 def test_interrupted_run_reports_what_it_has():
-    """The first Ctrl-C ends a run after its frame, with report and code 130; Python's own handler is back afterwards."""
+    """The first Ctrl-C ends a run after its frame, with its report; Python's own handler is back afterwards."""
 
     def interrupt(frames):
         if frames == 4:

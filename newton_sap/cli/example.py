@@ -119,7 +119,8 @@ def run_example(
 ) -> RunResult:
     """Run a bundled example with another solver and return its outcome; what the example raises becomes a verdict.
 
-    The first Ctrl-C ends a run that is not tested after its frame, as closing the viewer does; a second one ends it at once.
+    The first Ctrl-C ends a run that is not tested after its frame, as closing the viewer does; a second one ends it
+    at once.
 
     Args:
         name: Short name of the example.
