@@ -2,8 +2,9 @@
 
 It is the oracle of the Warp kernels and shares no code with them: every formula is written out again from
 ``docs/formulation.md``. Nothing here is tuned for speed; each step rebuilds everything from the model's arrays.
-:mod:`newton_sap.reference_multibody` holds kinematics and free motion, :mod:`newton_sap.reference_convex` the laws and
-the minimiser; this module builds the constraints and puts the step together.
+:mod:`newton_sap.reference_multibody` holds kinematics and free motion, :mod:`newton_sap.reference_edges` what contacts
+it passes over, :mod:`newton_sap.reference_convex` the laws and the minimiser; this module builds the constraints and puts
+the step together.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from newton_sap.reference_convex import (
     spin_friction,
 )
 from newton_sap.reference_couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured, require_known
+from newton_sap.reference_edges import Place, internal_edges
 from newton_sap.reference_multibody import (
     BALL,
     Multibody,
@@ -315,19 +317,22 @@ class ReferenceSolver(Multibody):
             array = getattr(contacts, f"rigid_contact_{name}", None)
             optional[name] = None if array is None else array.numpy().astype(float)
         materials = Materials(model, options)
-        shape_body = model.shape_body.numpy()
         blocks = np.where(m.block_mask(whole=options.contact_weight == "joint_blocks"), A, 0.0)
         blocks = blocks[np.ix_(m.unknown, m.unknown)]
         rows = []
-        for i in range(min(int(contacts.rigid_contact_count.numpy()[0]), contacts.rigid_contact_max)):
-            shapes = int(data["shape0"][i]), int(data["shape1"][i])
-            if min(shapes) < 0 or shapes[0] == shapes[1]:
+        places = list(self._places(kin, contacts, data))
+        passed_over = internal_edges(places, lambda b: b < 0 or not m.unknown[kin.path[b]].any())
+        for place in places:
+            i, shapes, bodies, n, phi0, surface = (
+                place.index,
+                place.shapes,
+                place.bodies,
+                place.n,
+                place.phi0,
+                place.surface,
+            )
+            if i in passed_over:
                 continue
-            bodies = [int(shape_body[s]) for s in shapes]
-            n = unit(data["normal"][i].astype(float))
-            support = [kin.to_world(b, data[f"point{s}"][i].astype(float)) for s, b in enumerate(bodies)]
-            surface = [support[s] + kin.rotate(b, data[f"offset{s}"][i].astype(float)) for s, b in enumerate(bodies)]
-            phi0 = n @ (support[1] - support[0]) - float(data["margin0"][i]) - float(data["margin1"][i])
             k, tau, mu, weights = materials.pair(*shapes, dt)
             k, tau, mu = _override_material(k, tau, mu, optional, i)
             if phi0 > 0.0:  # across a gap only a moving side knows where it will be touched
@@ -352,7 +357,7 @@ class ReferenceSolver(Multibody):
             R_n = regularization(beta, w, k, tau, dt)
             R_t = options.friction_regularization * w
             v_hat = -phi0 / (dt + tau)
-            row = Contact(i, tuple(bodies), n, np.array(surface), J, bias, phi0, v_hat, R_n, R_t, mu, w)
+            row = Contact(i, bodies, n, np.array(surface), J, bias, phi0, v_hat, R_n, R_t, mu, w)
             v_n0, v_n_star = n @ (J @ v0 + bias), n @ (J @ v_star + bias)
             self._make_hunt_crossley(row, k, materials.dissipation(*shapes), v_n0, dt)
             gained = v_n0 - v_n_star
@@ -366,6 +371,20 @@ class ReferenceSolver(Multibody):
                 spin = self._spin(m, kin, v0, row, spin_mu)
                 rows += [spin] if spin.J.any() else []
         return rows
+
+    def _places(self, kin, contacts, data):
+        """Yield where Newton's contacts are."""
+        shape_body = self.model.shape_body.numpy()
+        for i in range(min(int(contacts.rigid_contact_count.numpy()[0]), contacts.rigid_contact_max)):
+            shapes = int(data["shape0"][i]), int(data["shape1"][i])
+            if min(shapes) < 0 or shapes[0] == shapes[1]:
+                continue
+            bodies = int(shape_body[shapes[0]]), int(shape_body[shapes[1]])
+            n = unit(data["normal"][i].astype(float))
+            support = [kin.to_world(b, data[f"point{s}"][i].astype(float)) for s, b in enumerate(bodies)]
+            surface = [support[s] + kin.rotate(b, data[f"offset{s}"][i].astype(float)) for s, b in enumerate(bodies)]
+            phi0 = n @ (support[1] - support[0]) - float(data["margin0"][i]) - float(data["margin1"][i])
+            yield Place(i, shapes, bodies, n, surface, phi0)
 
     @staticmethod
     def _relative_motion(m, kin, v0, bodies, surface, n, slip):

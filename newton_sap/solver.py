@@ -14,12 +14,13 @@ from . import observables as observe
 from .at_rest import apply_damping_ratios, check_mass_matrix
 from .boundary import bundles, output
 from .boundary.capacity import contact_capacity, newton_capacity
-from .boundary.contacts import collect_contacts, enter_late, fill_contacts, list_by_part, measure_radii, number_slots
+from .boundary.contacts import collect_contacts, fill_contacts, list_by_part, measure_radii, number_slots
 from .boundary.convention import SapControl, SapState
 from .boundary.couplings import assembling_kernels, attach_model, build_couplings, motions_of_trees, tied_groups
 from .boundary.detection import OwnedDetection
 from .boundary.given_contacts import GivenContacts
 from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
+from .boundary.internal_edges import enter_late
 from .boundary.mujoco_options import warn_of_options
 from .boundary.topology import actuator_table, build_topology
 from .boundary.touching import Touching
@@ -259,7 +260,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         tables = [self.bodies, self.shapes, self.motion, arrivals]
         given = [stats, frame.rows, self.contact_options, frame.before, frame.dt]
         self.launches.part_items(collect_contacts, len(arrivals.next), [*tables, *given])
-        self.launches.groups(enter_late, [self.shapes, arrivals, frame.rows, self.contact_options])
+        self.launches.groups(enter_late, [*tables, frame.rows, self.contact_options, frame.before])
         self.launches.parts(number_slots, [arrivals])
         self.launches.groups(fill_contacts, [*tables, self.pool, *given])
 

@@ -108,10 +108,13 @@ def take_back(arrivals: Arrivals, rows: ContactRows, shapes: Shapes, spin_fricti
     if push <= 0.0:
         return
     row = arrivals.left_out[group] - 1
+    arrivals.left_out[group] = 0
     while row >= 0:
-        row_after = arrivals.next[row] - 1  # before the row goes to its group's list
+        row_after = arrivals.next[row] - 1  # before the row goes to another list
         if arrivals.phi0[row] <= push:  # which also tells the nearer ones, where not all find room
             enter(arrivals, row, group, arrivals.phi0[row], slots_of(shapes, rows, row, spin_friction))
+        else:
+            leave_out(arrivals, row, group, arrivals.phi0[row])
         row = row_after
 
 

@@ -21,7 +21,6 @@ from .contact_rows import (
     share_of,
     share_sorting,
     slots_of,
-    take_back,
 )
 
 wp.set_module_options({"enable_backward": False})
@@ -330,14 +329,6 @@ def collect_contacts(
             row_after = arrivals.next[row] - 1  # before the row goes to its group's list
             collect_one(tree, bodies, shapes, m, arrivals, stats, rows, options, state, row, dt)
             row = row_after
-
-
-@wp.kernel
-def enter_late(tree: Tree, shapes: Shapes, arrivals: Arrivals, rows: ContactRows, options: ContactOptions):
-    """Enter what overlaps may close; one block per group, since one for all would go through one list after the other."""
-    block, lane = wp.tid()
-    if lane == 0:
-        take_back(arrivals, rows, shapes, options.spin_friction, tree.first_group + block)
 
 
 @wp.kernel

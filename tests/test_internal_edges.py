@@ -1,0 +1,176 @@
+"""Floors of tiles, meshes and heightfields: what slides or rolls over them meets no edge, and walls on them stop it."""
+
+import newton
+import numpy as np
+import pytest
+import warp as wp
+from rig import G, Rig, link, put, tight
+
+from newton_sap import SolverSAP
+from newton_sap.reference import ReferenceSolver
+
+DT = 1.0 / 240.0
+MU = 0.4
+CELL = 0.5
+LAWS = ("lagged", "similar", "sap")
+
+
+def cfg(friction=MU, **kwargs):
+    return newton.ModelBuilder.ShapeConfig(mu=friction, density=0.0, **kwargs)
+
+
+def grid(rows=21, height=lambda x: 0.0):
+    """A mesh of squares of ``CELL``, each of two triangles, along x as high as given."""
+    places = CELL * (np.arange(rows) - rows // 2)
+    points = np.array([[x, y, height(x)] for x in places for y in places], np.float32)
+    corner = (rows * np.arange(rows - 1)[:, None] + np.arange(rows - 1)).ravel()
+    squares = np.stack([corner, corner + rows, corner + 1, corner + 1, corner + rows, corner + rows + 1], axis=1)
+    return newton.Mesh(points, squares.ravel().astype(np.int32))
+
+
+def lay(builder, floor):
+    """A flat floor at height zero, of one kind or another."""
+    if floor == "plane":
+        builder.add_ground_plane(cfg=cfg())
+    elif floor == "tiles":
+        for x in np.arange(-4.75, 5.0, CELL):
+            at = wp.transform((x, 0.0, -0.5), wp.quat_identity())
+            builder.add_shape_box(-1, xform=at, hx=0.5 * CELL, hy=5.0, hz=0.5, cfg=cfg())
+    elif floor == "mesh":
+        builder.add_shape_mesh(-1, mesh=grid(), cfg=cfg())
+    elif floor == "heightfield":
+        flat = newton.Heightfield(data=np.zeros((41, 41), np.float32), nrow=41, ncol=41, hx=5.0, hy=5.0)
+        builder.add_shape_heightfield(heightfield=flat, cfg=cfg())
+
+
+def mover(builder, place, half=None, radius=0.1):
+    """A box, or a ball, of 4 kg."""
+    body = link(builder, 4.0, 0.05 if half else 0.4 * 4.0 * radius**2)
+    if half:
+        builder.add_shape_box(body, hx=half[0], hy=half[1], hz=half[2], cfg=cfg())
+    else:
+        builder.add_shape_sphere(body, radius=radius, cfg=cfg())
+    builder.add_articulation([builder.add_joint_free(body)])
+    builder.joint_q[-7:-4] = place
+    return body
+
+
+def slide(floor, speed, start=-2.0):
+    """A box of 0.4 m that slides along x."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    lay(builder, floor)
+    mover(builder, (start, 0.03, 0.1), half=(0.2, 0.2, 0.1))
+    builder.joint_qd[-6] = speed
+    return Rig(builder, DT)
+
+
+# What has no edges ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("floor", ["tiles", "mesh", "heightfield"])
+def test_a_box_slides_over_seams(floor):
+    """It comes as far as on a plane; taken for walls, seams stop it after 0.15 to 0.8 of 1.14 m and throw it up by 1 to 5 cm."""
+    truth, rig, highest = slide("plane", 3.0).run(200), slide(floor, 3.0), 0.0
+    for _ in range(200):
+        highest = max(highest, rig.run().q[2])
+    np.testing.assert_allclose(rig.q[:3], truth.q[:3], atol=5e-3)
+    assert highest < 0.1001 and rig.solver.report().healthy
+
+
+@pytest.mark.parametrize("ahead", [-1e-6, 1e-6, 3e-6])
+def test_what_sinks_in_meets_no_edge(ahead):
+    """The front of a box that lies micrometres deep is about to pass a seam, or has just done so."""
+    rig = slide("tiles", 1.0, start=-1.2 + ahead)
+    rig.state.joint_q.assign(np.array([-1.2 + ahead, 0.03, 0.1 - 6e-6, 0, 0, 0, 1], np.float32))
+    assert rig.run().v[0] == pytest.approx(1.0 - DT * MU * G, abs=2e-3)
+
+
+@pytest.mark.parametrize("floor", ["tiles", "mesh", "heightfield"])
+def test_a_ball_rolls_over_seams(floor):
+    """It slides until it rolls, at five sevenths of its speed; seams took 1 to 3 % of that and let it hop by 0.6 mm and more."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    lay(builder, floor)
+    mover(builder, (-2.0, 0.03, 0.1))
+    builder.joint_qd[-6] = 3.0
+    rig, highest = Rig(builder, DT), 0.0
+    for _ in range(120):
+        highest = max(highest, rig.run().q[2])
+    assert rig.v[0] == pytest.approx(3.0 * 5.0 / 7.0, rel=2e-3) and highest < 0.10003
+
+
+# What has ------------------------------------------------------------------------------------------------------------
+
+
+def run_into(height, floor):
+    """A box that slides into a wall."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    lay(builder, floor)
+    at = wp.transform((0.5, 0.0, 0.5 * height), wp.quat_identity())
+    builder.add_shape_box(-1, xform=at, hx=0.15, hy=2.0, hz=0.5 * height, cfg=cfg())
+    mover(builder, (-0.2, 0.0, 0.1), half=(0.2, 0.2, 0.1))
+    builder.joint_qd[-6] = 2.5
+    return Rig(builder, DT)
+
+
+@pytest.mark.parametrize("height", [0.005, 0.02, 0.3])
+def test_a_wall_on_the_floor_stops(height):
+    """A box of 0.2 m runs into a wall lower or higher than itself, on tiles as on a plane, and does not enter it."""
+    plane, tiles = run_into(height, "plane"), run_into(height, "tiles")
+    plane.run(120), tiles.run(120)
+    np.testing.assert_allclose(tiles.q, plane.q, atol=3e-3)
+    assert 0.14 < tiles.q[0] < 0.17
+
+
+def test_a_wall_bears_what_leans_on_it():
+    """A thin plate on tiles is pushed against a wall and rests there."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    lay(builder, "tiles")
+    at = wp.transform((0.5, 0.0, 0.05), wp.quat_identity())
+    builder.add_shape_box(-1, xform=at, hx=0.15, hy=2.0, hz=0.05, cfg=cfg())
+    mover(builder, (0.2, 0.0, 0.001), half=(0.1, 0.1, 0.001))
+    rig = Rig(builder, DT)
+    put(rig.control.joint_f, [50.0])
+    rig.run(120)
+    np.testing.assert_allclose(rig.q[:3], [0.25, 0.0, 0.001], atol=2e-4)
+    np.testing.assert_allclose(rig.v, 0.0, atol=1e-3)
+
+
+def test_an_edge_of_its_own_holds():
+    """A hook hangs on the rim of a table: the table's top, which its arm lies on, does not hide the side it leans on."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    builder.add_shape_box(
+        -1, xform=wp.transform((-0.5, 0.0, -0.5), wp.quat_identity()), hx=0.5, hy=1.0, hz=0.5, cfg=cfg(0.0)
+    )
+    hook = mover(builder, (-0.1, 0.0, 0.02), half=(0.12, 0.05, 0.02))
+    tip = wp.transform((0.13, 0.0, -0.08), wp.quat_identity())
+    builder.add_shape_box(hook, xform=tip, hx=0.02, hy=0.05, hz=0.1, cfg=cfg(0.0))
+    rig = Rig(builder, DT)
+    put(rig.control.joint_f, [-20.0])
+    rig.run(120)
+    np.testing.assert_allclose(rig.q[:3], [-0.11, 0.0, 0.02], atol=1e-3)
+
+
+# What it is ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("floor", ["tiles", "mesh", "heightfield"])
+def test_the_reference_passes_over_the_same_edges(floor, law):
+    """Steps of a box about to pass a seam, and of a ball, equal those of the reference."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    lay(builder, floor)
+    mover(builder, (-1.203, 0.03, 0.0999), half=(0.2, 0.2, 0.1))
+    mover(builder, (0.22, 0.01, 0.0999))
+    builder.joint_qd[0], builder.joint_qd[6] = 3.0, 2.0
+    model = builder.finalize()
+    options = tight(optimality_rel=1e-11) | {"contact_model": law}
+    state, out = model.state(), model.state()
+    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
+    pipeline = newton.CollisionPipeline(model)
+    contacts = pipeline.contacts()
+    pipeline.collide(state, contacts)
+    truth = ReferenceSolver(model, **options).step(state, model.control(), contacts, DT)
+    solver = SolverSAP(model, **options)
+    solver.step(state, out, None, contacts, DT)
+    np.testing.assert_allclose(solver.inspect().v, truth.v, atol=1e-8)
+    assert 0 < solver.report().contacts[0] < contacts.rigid_contact_count.numpy()[0]
