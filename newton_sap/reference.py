@@ -321,7 +321,8 @@ class ReferenceSolver(Multibody):
         blocks = blocks[np.ix_(m.unknown, m.unknown)]
         rows = []
         places = list(self._places(kin, contacts, data))
-        passed_over = internal_edges(places, lambda b: b < 0 or not m.unknown[kin.path[b]].any())
+        given = lambda b: b < 0 or not m.unknown[kin.path[b]].any()  # noqa: E731
+        passed_over = internal_edges(places, given, lambda b: self._given_velocity(m, kin, v0, b))
         for place in places:
             i, shapes, bodies, n, phi0, surface = (
                 place.index,
@@ -385,6 +386,15 @@ class ReferenceSolver(Multibody):
             surface = [support[s] + kin.rotate(b, data[f"offset{s}"][i].astype(float)) for s, b in enumerate(bodies)]
             phi0 = n @ (support[1] - support[0]) - float(data["margin0"][i]) - float(data["margin1"][i])
             yield Place(i, shapes, bodies, n, surface, phi0)
+
+    @staticmethod
+    def _given_velocity(m, kin, v0, body):
+        """Velocity of a body that no unknown moves: angular, and of what of it passes the world's origin."""
+        if body < 0:
+            return np.zeros(6)
+        if body in m.child:
+            return np.concatenate([J @ v0 for J in kin.jacobian(body, np.zeros(3))])
+        return np.concatenate([kin.omega[body], kin.v_com[body] - np.cross(kin.omega[body], kin.com[body])])
 
     @staticmethod
     def _relative_motion(m, kin, v0, bodies, surface, n, slip):

@@ -27,23 +27,29 @@ class Place:
         return self.surface[side], self.n if side == 0 else -self.n
 
 
-def internal_edges(places: list[Place], given) -> set[int]:
-    """Return the indices of contacts with edges inside the surface of a body that ``given`` says no unknown moves.
+def internal_edges(places: list[Place], given, velocity) -> set[int]:
+    """Return the indices of contacts with edges inside the surface of bodies that ``given`` says no unknown moves.
 
-    Such an edge lies in the plane of another contact of the two bodies, which itself is above that of the edge, and no point
-    of the edge's shapes and normal is above the plane.
+    Such an edge lies in the plane of another contact of the moving body with one of those, which has the same ``velocity`` and
+    itself is above the plane of the edge; and no point of the edge's shapes and normal is above the other plane.
     """
     inside = set()
     for edge in places:
         body = next((b for b in edge.bodies if given(b)), None)
         if body is None or all(map(given, edge.bodies)):
             continue
+        moving = next(b for b in edge.bodies if b != body)
         at, away = edge.seen_by(body)
         alike = [p for p in places if p.shapes == edge.shapes and p.n @ edge.n > ALIKE]
         for other in places:
-            if set(other.bodies) != set(edge.bodies):
+            beside = [b for b in other.bodies if b != moving and given(b)]
+            if (
+                moving not in other.bodies
+                or not beside
+                or np.abs(velocity(beside[0]) - velocity(body)).max() > ROUNDING
+            ):
                 continue
-            point, normal = other.seen_by(body)
+            point, normal = other.seen_by(beside[0])
             sine = np.linalg.norm(np.cross(normal, away))
             turned = normal @ away > OPPOSED and (sine > TILTED or normal @ away < 0.0)
             shallow = edge.phi0 > 0.0 or edge.phi0 >= SUNK * other.phi0

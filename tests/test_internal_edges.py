@@ -36,6 +36,12 @@ def lay(builder, floor):
         for x in np.arange(-4.75, 5.0, CELL):
             at = wp.transform((x, 0.0, -0.5), wp.quat_identity())
             builder.add_shape_box(-1, xform=at, hx=0.5 * CELL, hy=5.0, hz=0.5, cfg=cfg())
+    elif floor == "bodies":
+        for x in np.arange(-4.75, 5.0, CELL):
+            tile = link(builder, xform=wp.transform((x, 0.0, -0.5), wp.quat_identity()), is_kinematic=True)
+            builder.add_shape_box(tile, hx=0.5 * CELL, hy=5.0, hz=0.5, cfg=cfg())
+            anchor = wp.transform((x, 0.0, -0.5), wp.quat_identity())
+            builder.add_articulation([builder.add_joint_fixed(-1, tile, parent_xform=anchor)])
     elif floor == "mesh":
         builder.add_shape_mesh(-1, mesh=grid(), cfg=cfg())
     elif floor == "heightfield":
@@ -67,7 +73,7 @@ def slide(floor, speed, start=-2.0):
 # What has no edges ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("floor", ["tiles", "mesh", "heightfield"])
+@pytest.mark.parametrize("floor", ["tiles", "bodies", "mesh", "heightfield"])
 def test_a_box_slides_over_seams(floor):
     """It comes as far as on a plane; taken for walls, seams stop it after 0.15 to 0.8 of 1.14 m and throw it up by 1 to 5 cm."""
     truth, rig, highest = slide("plane", 3.0).run(200), slide(floor, 3.0), 0.0
@@ -154,7 +160,7 @@ def test_an_edge_of_its_own_holds():
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("floor", ["tiles", "mesh", "heightfield"])
+@pytest.mark.parametrize("floor", ["tiles", "bodies", "mesh", "heightfield"])
 def test_the_reference_passes_over_the_same_edges(floor, law):
     """Steps of a box about to pass a seam, and of a ball, equal those of the reference."""
     builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))

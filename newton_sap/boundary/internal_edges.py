@@ -1,8 +1,8 @@
 """Open contacts with edges inside a surface: a floor of tiles, a mesh or a heightfield has many, and none sticks out.
 
 What comes along such a surface meets the next tile's edge, or triangle's, before it touches that tile itself. Newton then reports
-a distance straight at the edge, and a step that kept it from closing would stop the body as at a wall. Another contact of the same
-two bodies tells better: in its plane lies the edge, and above that of the edge's contact lies its own point, so that the edge's
+a distance straight at the edge, and a step that kept it from closing would stop the body as at a wall. Another contact of
+that body tells better: in its plane lies the edge, and above that of the edge's contact lies its own point, so that the edge's
 normal cannot be one of the surface. A wall that stands on the floor has points above the floor's plane, and stays.
 """
 
@@ -42,6 +42,7 @@ class Touched:
     point: wp.vec3d  # on that surface [m]
     normal: wp.vec3d  # away from it
     depth: wp.float64  # how far the other body is in it [m]
+    velocity: wp.spatial_vectord  # the given body's, angular first, about the world's origin
 
 
 @wp.func
@@ -65,8 +66,10 @@ def touched(gap: Gap, second: int):
     out = Touched()
     out.point = gap.a.surface
     out.normal = gap.normal
+    out.velocity = gap.a.prescribed
     if second == 1:
         out.point = gap.b.surface
+        out.velocity = gap.b.prescribed
         out.normal = -gap.normal
     out.depth = wp.max(-gap.phi0, wp.float64(0.0))
     return out
@@ -81,7 +84,9 @@ def tolerance(edge: Touched, other: Touched):
 
 @wp.func
 def lies_in(edge: Touched, plane: Touched):
-    """Whether a contact's point is in the plane of another one, whose own point is above that of the contact."""
+    """Whether a contact's point is in the plane of another one, which goes along and whose own point is above that of the contact."""
+    if not (wp.length(plane.velocity - edge.velocity) <= ROUNDING):
+        return False
     way = plane.point - edge.point
     height = -wp.dot(way, plane.normal)
     tol = tolerance(edge, plane)
@@ -193,13 +198,12 @@ def is_internal(
     second = given_side(tree, shapes, m, rows, row)
     if second < 0:
         return False
-    given = body_of(rows, shapes, row, second)
     moving = body_of(rows, shapes, row, 1 - second)
     normal = outward(rows, row, second)
     other = arrivals.head[group] - 1
     while other >= 0:
-        place = int(body_of(rows, shapes, other, 0) != given)
-        if body_of(rows, shapes, other, place) == given and body_of(rows, shapes, other, 1 - place) == moving:
+        place = int(body_of(rows, shapes, other, 0) == moving)  # where the other body is
+        if body_of(rows, shapes, other, 1 - place) == moving and is_given(tree, m, body_of(rows, shapes, other, place)):
             facing = wp.dot(outward(rows, other, place), normal)
             if facing > OPPOSED and facing < ALIGNED and is_shallow(arrivals, row, other):
                 edge = touched(measure_gap(tree, bodies, shapes, m, rows, state, row), second)
