@@ -83,6 +83,10 @@ class SAPOptions:
     """Let the relaxation time act on contacts and limits that are still open. False avoids braking at a distance of
     ``(dt + tau) |v|``; True is what Drake does for limits and SAP Warp for every contact its pipeline reports."""
 
+    pass_over_edges: bool = True
+    """Leave out contacts with edges inside a surface: seams between flush tiles, triangles of a flat mesh, cells of a
+    heightfield. False takes every contact as Newton reports it, as Drake does; what slides then trips over seams."""
+
     drive_integration: str = "implicit"
     """PD drives at the end of the step (``"implicit"``, stable for any gain, Drake) or at its start (``"explicit"``,
     as SolverFeatherstone does, stable for ``dt kd < 2 I``; ball joints stay implicit)."""
@@ -194,7 +198,7 @@ class SAPOptions:
         if self.max_contacts is not None:
             _require_integer("max_contacts", self.max_contacts, 0)
         _require_integer("threads", self.threads, 1)
-        for name in ("dissipation_ahead_of_touch", "spin_friction", "strict"):
+        for name in ("dissipation_ahead_of_touch", "pass_over_edges", "spin_friction", "strict"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, not {getattr(self, name)!r}")
         if self.near_rigid_contact == 0.0 and self.unset_materials == "rigid":
@@ -218,6 +222,7 @@ _SAP_WARP_APPROXIMATE = {
     "material_rule": "drake",
     "unset_materials": "literal",
     "dissipation_ahead_of_touch": True,
+    "pass_over_edges": False,
     "near_rigid_coupling": 0.1,
 }
 
@@ -237,6 +242,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "material_rule": "drake",
         "unset_materials": "literal",
         "dissipation_ahead_of_touch": True,
+        "pass_over_edges": False,
         "near_rigid_coupling": 0.1,
     },
 }

@@ -321,19 +321,9 @@ class ReferenceSolver(Multibody):
         blocks = blocks[np.ix_(m.unknown, m.unknown)]
         rows = []
         places = list(self._places(kin, contacts, data))
-        given = lambda b: b < 0 or not m.unknown[kin.path[b]].any()  # noqa: E731
-        passed_over = internal_edges(places, given, lambda b: self._given_velocity(m, kin, v0, b))
-        for place in places:
-            i, shapes, bodies, n, phi0, surface = (
-                place.index,
-                place.shapes,
-                place.bodies,
-                place.n,
-                place.phi0,
-                place.surface,
-            )
-            if i in passed_over:
-                continue
+        for place in self._without_internal_edges(m, kin, v0, places):
+            i, shapes, bodies, n, phi0 = place.index, place.shapes, place.bodies, place.n, place.phi0
+            surface = place.surface
             k, tau, mu, weights = materials.pair(*shapes, dt)
             k, tau, mu = _override_material(k, tau, mu, optional, i)
             if phi0 > 0.0:  # across a gap only a moving side knows where it will be touched
@@ -386,6 +376,17 @@ class ReferenceSolver(Multibody):
             surface = [support[s] + kin.rotate(b, data[f"offset{s}"][i].astype(float)) for s, b in enumerate(bodies)]
             phi0 = n @ (support[1] - support[0]) - float(data["margin0"][i]) - float(data["margin1"][i])
             yield Place(i, shapes, bodies, n, surface, phi0)
+
+    def _without_internal_edges(self, m, kin, v0, places):
+        """List the contacts that a step does not pass over."""
+        if not self.options.pass_over_edges:
+            return places
+
+        def given(body):
+            return body < 0 or not m.unknown[kin.path[body]].any()
+
+        passed_over = internal_edges(places, given, lambda body: self._given_velocity(m, kin, v0, body))
+        return [place for place in places if place.index not in passed_over]
 
     @staticmethod
     def _given_velocity(m, kin, v0, body):

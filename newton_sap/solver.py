@@ -14,13 +14,12 @@ from . import observables as observe
 from .at_rest import apply_damping_ratios, check_mass_matrix
 from .boundary import bundles, output
 from .boundary.capacity import contact_capacity, newton_capacity
-from .boundary.contacts import collect_contacts, fill_contacts, list_by_part, measure_radii, number_slots
+from .boundary.contacts import collect_contacts, enter_late, fill_contacts, list_by_part, measure_radii, number_slots
 from .boundary.convention import SapControl, SapState
 from .boundary.couplings import assembling_kernels, attach_model, build_couplings, motions_of_trees, tied_groups
 from .boundary.detection import OwnedDetection
 from .boundary.given_contacts import GivenContacts
 from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
-from .boundary.internal_edges import enter_late
 from .boundary.mujoco_options import warn_of_options
 from .boundary.topology import actuator_table, build_topology
 from .boundary.touching import Touching
@@ -107,6 +106,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         material_rule: str | None = None,
         unset_materials: str | None = None,
         dissipation_ahead_of_touch: bool | None = None,
+        pass_over_edges: bool | None = None,
         drive_integration: str | None = None,
         spring_integration: str | None = None,
         near_rigid_contact: float | None = None,
@@ -255,12 +255,12 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         if frame.rows is None:
             return
         arrivals = self.arrivals
-        for by_group in (arrivals.head, arrivals.left_out, arrivals.push, arrivals.group_count):
-            by_group.zero_()
+        for begun in (arrivals.head, arrivals.left_out, arrivals.push, arrivals.group_count):
+            begun.zero_()
         tables = [self.bodies, self.shapes, self.motion, arrivals]
         given = [stats, frame.rows, self.contact_options, frame.before, frame.dt]
         self.launches.part_items(collect_contacts, len(arrivals.next), [*tables, *given])
-        self.launches.groups(enter_late, [*tables, frame.rows, self.contact_options, frame.before])
+        self.launches.groups(enter_late, [self.shapes, arrivals, frame.rows, self.contact_options])
         self.launches.parts(number_slots, [arrivals])
         self.launches.groups(fill_contacts, [*tables, self.pool, *given])
 
@@ -542,8 +542,9 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         self.contact_options = bundles.contact_options(self.options)
         self.joint_options = bundles.joint_options(self.options)
         self._settings = bundles.minimizer_settings(self.options)
-        # Couplings add their rows in between; on a GPU fewer groups would be minimised at a time, for want of registers.
-        self._assembles_apart = bool(self._coupling_kernels) or self.device.is_cuda
+        # Couplings add their rows in between; large groups gain nothing; on a GPU fewer groups would be minimised at a time, for
+        # want of registers.
+        self._assembles_apart = bool(self._coupling_kernels) or self.topology.needs_iterations or self.device.is_cuda
         self._solve_kernel = self._make_solve_kernel(assembles=not self._assembles_apart)
         stages = [] if self.actuators is None else [self.actuators.kernel]
         stages += [adopt_body_velocity] if len(self._adopting_joints) else []

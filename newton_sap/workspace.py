@@ -21,6 +21,9 @@ from .linalg.lanes import BLOCK_DIM
 ROWS_PER_DOF = 5
 """Scalar rows one dof can carry: two position limits, drive, dry friction, velocity limit."""
 
+_OF_SPINS = ("mu_torsional", "mu_rolling")
+"""Arrays of contacts that only spin friction needs."""
+
 DIRECT_DOFS, DIRECT_TREES = 512, 32
 """Largest solve group whose Hessian is formed and factored; others use conjugate gradients. The number of trees bounds on a CPU
 alone, and only models without gradients."""
@@ -210,7 +213,7 @@ class Arrivals:
 
     part_head: wp.array[wp.int32]  # (P,) row + 1 of the first that may concern a part; empty where there is one part
     head: wp.array[wp.int32]  # (G,) row + 1 of the latest, 0 where there is none
-    left_out: wp.array[wp.int32]  # (G,) the same of those that are open and too slow to meet
+    left_out: wp.array[wp.int32]  # (L,) the same of those that are open and too slow to meet, by a link that moves
     next: wp.array[wp.int32]  # (N,) row + 1 of the one before it, of a part's the one after it
     phi0: wp.array[wp.float32]  # (N,) signed distance, or what one that is left out lacks of meeting [m]
     push: wp.array[wp.float32]  # (G,) how far what overlaps, or has no joint, may push within the step [m]
@@ -226,6 +229,10 @@ class ContactPool:
     part_start: wp.array[wp.int32]  # (P + 1,) slots of each part
     group_count: wp.array[wp.int32]  # (G,)
     group_start: wp.array[wp.int32]  # (G,) a group's slots are contiguous, sorted by shapes and point
+    last_given: wp.array[
+        wp.int32
+    ]  # (L,) slot + 1 of the last contact of a link with what no unknown moves; stale where it has none
+    given_before: wp.array[wp.int32]  # (C,) slot + 1 of the one before it, 0 for none
     row: wp.array[wp.int32]  # (C,) row in Newton's Contacts
     spin_of: wp.array[wp.int32]  # (C,) the contact whose relative spin this slot holds; -1 for a contact itself
     body_a: wp.array[wp.int32]  # (C,) Newton body
@@ -240,7 +247,7 @@ class ContactPool:
     relaxation_time: wp.array[wp.float64]  # (C,) [s]
     dissipation: wp.array[wp.float64]  # (C,) Hunt & Crossley [s/m]
     mu: wp.array[wp.float64]  # (C,)
-    mu_torsional: wp.array[wp.float64]  # (C,) [m]
+    mu_torsional: wp.array[wp.float64]  # (C,) [m]; empty without spin friction, like the next
     mu_rolling: wp.array[wp.float64]  # (C,) [m]
     rebound: wp.array[wp.float64]  # (C,) speed at which surfaces part if they meet [m/s]; at first the restitution
     R_t: wp.array[wp.float64]  # (C,) tangential regularisation [1/kg]
@@ -253,7 +260,9 @@ class ContactPool:
     line: wp.array[ContactLine]  # (C,) that velocity along the search direction
     slip_direction: wp.array[wp.vec3d]  # (C,) along friction, at most 1 long, an unknown of its own (slip_direction.py)
     slowness: wp.array[wp.float64]  # (C,) one over the softened slip speed at vc [s/m], zero unless the contact slides
-    gamma: wp.array[wp.vec3d]  # (C,) impulse on B [N s]
+    gamma: wp.array[
+        wp.vec3d
+    ]  # (C,) impulse on B [N s]; before the solve, where a body that no unknown moves is touched [m]
     G: wp.array[wp.mat33d]  # (C,) -d(gamma)/d(vc) with slip for one of its slip directions [kg]
     support: wp.array[wp.int32]  # (C,) number of unknowns that move the pair
     unknown: wp.array[wp.int32]  # (C * stride,) those unknowns, as problem indices
@@ -496,16 +505,17 @@ def allocate(struct_type, sizes: dict[str, int], device, requires_grad: bool = F
     return bundle
 
 
-def allocate_arrivals(rows: int, groups: int, parts: int, device) -> Arrivals:
+def allocate_arrivals(rows: int, groups: int, links: int, parts: int, device) -> Arrivals:
     """Return lists for ``rows`` contacts of Newton."""
-    sizes = {"*": groups, "next": rows, "phi0": rows, "lane_count": parts * BLOCK_DIM}
+    sizes = {"*": groups, "left_out": links, "next": rows, "phi0": rows, "lane_count": parts * BLOCK_DIM}
     return allocate(Arrivals, {**sizes, "part_head": parts if parts > 1 else 0}, device)
 
 
-def allocate_contacts(part_start, groups: int, stride: int, device) -> ContactPool:
+def allocate_contacts(part_start, groups: int, links: int, stride: int, spins: bool, device) -> ContactPool:
     """Return a contact pool with the slots of each part, whose pairs have at most ``stride`` unknowns."""
     capacity = int(part_start[-1])
-    sizes = {"*": capacity, "group_count": groups, "group_start": groups}
+    sizes = {"*": capacity, "group_count": groups, "group_start": groups, "last_given": links}
+    sizes |= dict.fromkeys(_OF_SPINS, capacity if spins else 0)
     sizes |= {"unknown": capacity * stride, "J": capacity * stride}
     starts = wp.array(part_start, dtype=wp.int32, device=device)
     return allocate(ContactPool, sizes, device, stride=stride, part_start=starts)
@@ -526,9 +536,10 @@ def allocate_large_groups(
     return large
 
 
-def slot_bytes(stride: int) -> int:
+def slot_bytes(stride: int, spins: bool) -> int:
     """Memory of one slot of a contact pool [bytes]."""
     arrays = {name: variable.type for name, variable in ContactPool.vars.items() if hasattr(variable.type, "dtype")}
     per_unknown = {"unknown", "J"}
-    sizes = {name: wp.types.type_size_in_bytes(array.dtype) for name, array in arrays.items()}
+    unused = () if spins else _OF_SPINS
+    sizes = {name: wp.types.type_size_in_bytes(array.dtype) for name, array in arrays.items() if name not in unused}
     return sum(size * (stride if name in per_unknown else 1) for name, size in sizes.items())

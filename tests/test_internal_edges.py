@@ -16,7 +16,7 @@ LAWS = ("lagged", "similar", "sap")
 
 
 def cfg(friction=MU, **kwargs):
-    return newton.ModelBuilder.ShapeConfig(mu=friction, density=0.0, **kwargs)
+    return newton.ModelBuilder.ShapeConfig(mu=friction, density=0.0, mu_torsional=0.001, **kwargs)
 
 
 def grid(rows=21, height=lambda x: 0.0):
@@ -61,13 +61,13 @@ def mover(builder, place, half=None, radius=0.1):
     return body
 
 
-def slide(floor, speed, start=-2.0):
+def slide(floor, speed, start=-2.0, **options):
     """A box of 0.4 m that slides along x."""
     builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
     lay(builder, floor)
     mover(builder, (start, 0.03, 0.1), half=(0.2, 0.2, 0.1))
     builder.joint_qd[-6] = speed
-    return Rig(builder, DT)
+    return Rig(builder, DT, **options)
 
 
 # What has no edges ---------------------------------------------------------------------------------------------------
@@ -102,6 +102,22 @@ def test_a_ball_rolls_over_seams(floor):
     for _ in range(120):
         highest = max(highest, rig.run().q[2])
     assert rig.v[0] == pytest.approx(3.0 * 5.0 / 7.0, rel=2e-3) and highest < 0.10003
+
+
+def test_edges_are_kept_where_they_are_asked_for():
+    """The option off, as in Drake's preset, seams stop a box."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    lay(builder, "tiles")
+    mover(builder, (-2.0, 0.03, 0.1), half=(0.2, 0.2, 0.1))
+    builder.joint_qd[-6] = 3.0
+    assert Rig(builder, DT, pass_over_edges=False).run(200).q[0] < -1.1
+    assert not SolverSAP(builder.finalize(), preset="drake").options.pass_over_edges
+
+
+def test_spins_go_with_their_contacts():
+    """Under spin friction a contact that is passed over takes its second slot along."""
+    truth, rig = (slide(floor, 3.0, spin_friction=True).run(200) for floor in ("plane", "tiles"))
+    np.testing.assert_allclose(rig.q[:3], truth.q[:3], atol=5e-3)
 
 
 # What has ------------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def walk_kernel(law):
 
 def slots(law, n, p):
     """A contact pool with one slot for each normal and row of parameters of tests/test_laws.py."""
-    pool = allocate_contacts([0, COUNT], 1, 1, "cpu")
+    pool = allocate_contacts([0, COUNT], groups=1, links=1, stride=1, spins=True, device="cpu")
     pool.normal.assign(n)
     pool.spin_of.fill_(0 if law == "spin" else -1)
     if law == "sap":

@@ -100,10 +100,11 @@ def contact_storage(model, topology, options, rows: int) -> tuple[Arrivals, Cont
     per_contact = slots_per_contact(options.spin_friction)
     count, likely = options.max_contacts, likely_contacts(model, topology)
     if count is None:
-        count = default_contact_capacity(likely, rows, per_contact * slot_bytes(stride))
+        count = default_contact_capacity(likely, rows, per_contact * slot_bytes(stride, options.spin_friction))
     shares = per_contact * share_contacts(count, likely, topology.part_start)
-    pool = allocate_contacts(shares, topology.group_count, stride, device)
-    return allocate_arrivals(rows, topology.group_count, len(topology.part_start) - 1, device), pool
+    groups, links = topology.group_count, topology.link_count
+    pool = allocate_contacts(shares, groups, links, stride, options.spin_friction, device)
+    return allocate_arrivals(rows, groups, links, len(topology.part_start) - 1, device), pool
 
 
 def place_pairs(topology, slots: np.ndarray, rows: int, is_cpu: bool) -> tuple[np.ndarray, int, int]:

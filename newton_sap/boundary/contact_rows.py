@@ -95,26 +95,24 @@ def enter(arrivals: Arrivals, row: int, group: int, phi0: wp.float32, slots: int
 
 
 @wp.func
-def leave_out(arrivals: Arrivals, row: int, group: int, lacking: wp.float32):
-    """Put a row to those that only overlaps may close, if they push by ``lacking`` [m] at least within the step."""
+def leave_out(arrivals: Arrivals, row: int, link: int, lacking: wp.float32):
+    """Put a row to those of a moving link that only overlaps may close, if they push by ``lacking`` [m] at least within the step."""
     arrivals.phi0[row] = lacking
-    arrivals.next[row] = wp.atomic_exch(arrivals.left_out, group, row + 1)
+    arrivals.next[row] = wp.atomic_exch(arrivals.left_out, link, row + 1)
 
 
 @wp.func
-def take_back(arrivals: Arrivals, rows: ContactRows, shapes: Shapes, spin_friction: int, group: int):
-    """Enter the rows that were left out and may close, once all overlaps of the group are known."""
+def take_back(arrivals: Arrivals, rows: ContactRows, shapes: Shapes, spin_friction: int, group: int, link: int):
+    """Enter the rows of a link that were left out and may close, once all overlaps of the group are known."""
     push = arrivals.push[group]
-    if push <= 0.0:
-        return
-    row = arrivals.left_out[group] - 1
-    arrivals.left_out[group] = 0
+    row = arrivals.left_out[link] - 1
+    arrivals.left_out[link] = 0
     while row >= 0:
         row_after = arrivals.next[row] - 1  # before the row goes to another list
         if arrivals.phi0[row] <= push:  # which also tells the nearer ones, where not all find room
             enter(arrivals, row, group, arrivals.phi0[row], slots_of(shapes, rows, row, spin_friction))
         else:
-            leave_out(arrivals, row, group, arrivals.phi0[row])
+            leave_out(arrivals, row, link, arrivals.phi0[row])
         row = row_after
 
 

@@ -5,8 +5,7 @@ import warp as wp
 
 from ..linalg.lanes import sync
 from ..multibody.free_motion import point_velocity
-from ..multibody.paths import is_moved
-from ..multibody.spatial import angular, motion, to_quatd, to_vec3d, velocity_at
+from ..multibody.spatial import angular, to_vec3d, velocity_at
 from ..packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
 from .contact_materials import ContactOptions, Material, material_of
@@ -14,14 +13,16 @@ from .contact_rows import (
     ContactRows,
     count_missing,
     enter,
-    hidden,
     leave_out,
     list_rows,
     part_of,
     share_of,
     share_sorting,
     slots_of,
+    take_back,
 )
+from .gaps import Gap, measure_gap
+from .internal_edges import first_passed_over, pass_over_edges, touched_at
 
 wp.set_module_options({"enable_backward": False})
 
@@ -32,90 +33,6 @@ COLLIDES = wp.constant(int(newton.ShapeFlags.COLLIDE_SHAPES))
 _SHAPES = newton.ModelFlags.SHAPE_PROPERTIES | newton.ModelFlags.SHAPE_TYPE_AND_SOURCE
 MOVES_SHAPES = int(_SHAPES | newton.ModelFlags.BODY_INERTIAL_PROPERTIES)
 """Notices after which other shapes may collide, be elsewhere or of another size, or the COM elsewhere."""
-
-
-@wp.struct
-class Side:
-    """One body of a contact."""
-
-    link: int  # as the contact pool has it
-    group: int
-    support: wp.vec3d  # support point, world [m]
-    surface: wp.vec3d  # point on the effective surface, world [m]
-    prescribed: wp.spatial_vectord  # the part of its velocity that is given
-
-
-@wp.struct
-class Gap:
-    """Where the two bodies of a contact are, and how far apart."""
-
-    a: Side
-    b: Side
-    normal: wp.vec3d  # from A to B
-    phi0: wp.float64  # [m]
-    group: int  # -1 where the contact moves no unknown
-
-
-@wp.func
-def prescribed_velocity(tree: Tree, m: Motion, link: int):
-    """What the locked dofs of a link's tree give it of velocity."""
-    total = wp.spatial_vectord()
-    locked = m.locked[tree.links[link].tree]
-    for p in range(locked):
-        dof = tree.path_dof[tree.links[link].path_start + p]
-        total += m.column[dof] * m.v0[dof]
-    return total
-
-
-@wp.func
-def as_constant(x: wp.vec3d):
-    """The same vector, in whose changes gradients take no interest."""
-    return x
-
-
-@wp.func_grad(as_constant)
-def as_constant_back(x: wp.vec3d, adj: wp.vec3d):
-    """Nothing goes back."""
-    pass
-
-
-@wp.func
-def make_side(
-    tree: Tree,
-    bodies: Bodies,
-    m: Motion,
-    state: StateArrays,
-    body: int,
-    point: wp.vec3,
-    offset: wp.vec3,
-):
-    """Place one side in the world: a link, a body no joint moves (as its state says), or the static world."""
-    side = Side()
-    side.link = -1
-    side.group = -1
-    position = wp.vec3d()
-    rotation = wp.quat_identity(dtype=wp.float64)
-    if body >= 0:
-        link = tree.bodies[body].link
-        if link >= 0:
-            position = m.position[link]
-            rotation = m.rotation[link]
-            side.prescribed = prescribed_velocity(tree, m, link)
-            side.link = hidden(link)
-            if is_moved(tree, m, link):
-                side.link = link
-                side.group = tree.trees[tree.links[link].tree].group
-        else:
-            position = to_vec3d(wp.transform_get_translation(state.body_q[body]))
-            rotation = to_quatd(wp.transform_get_rotation(state.body_q[body]))
-            com = position + wp.quat_rotate(rotation, to_vec3d(bodies.com[body]))
-            v_C = to_vec3d(wp.spatial_top(state.body_qd[body]))
-            w = to_vec3d(wp.spatial_bottom(state.body_qd[body]))
-            side.prescribed = motion(w, v_C + wp.cross(com, w))
-    side.support = position + wp.quat_rotate(rotation, to_vec3d(point))
-    # The margin is along the normal, and a round body that turns is touched at another point of its surface.
-    side.surface = side.support + as_constant(wp.quat_rotate(rotation, to_vec3d(offset)))
-    return side
 
 
 @wp.struct
@@ -199,6 +116,12 @@ def overlap_speed(gap: Gap, pair: Material, options: ContactOptions, dt: wp.floa
 
 
 @wp.func
+def moving_link(gap: Gap):
+    """A link of a contact that unknowns move."""
+    return wp.max(gap.a.link, gap.b.link)
+
+
+@wp.func
 def handed_speed(gap: Gap):
     """How fast [m/s] a body that no joint moves comes, which no group counts among its own: it may hand on its speed."""
     speed = wp.float64(0.0)
@@ -207,34 +130,6 @@ def handed_speed(gap: Gap):
     if gap.b.link == -1:
         speed = wp.max(speed, wp.length(velocity_at(gap.b.prescribed, gap.b.surface)))
     return speed
-
-
-@wp.func
-def measure_gap(
-    tree: Tree,
-    bodies: Bodies,
-    shapes: Shapes,
-    m: Motion,
-    rows: ContactRows,
-    state: StateArrays,
-    i: int,
-):
-    """phi0 = n . (p_B - p_A) - margins; without a group unless the row joins different bodies and moves an unknown."""
-    s0 = rows.shape0[i]
-    s1 = rows.shape1[i]
-    gap = Gap()
-    gap.group = -1
-    gap.a = make_side(tree, bodies, m, state, shapes.body[s0], rows.point0[i], rows.offset0[i])
-    gap.b = make_side(tree, bodies, m, state, shapes.body[s1], rows.point1[i], rows.offset1[i])
-    n = to_vec3d(rows.normal[i])
-    if wp.length(n) == wp.float64(0.0):
-        return gap
-    gap.normal = n / wp.length(n)
-    gap.phi0 = wp.dot(gap.normal, gap.b.support - gap.a.support)
-    gap.phi0 -= wp.float64(rows.margin0[i]) + wp.float64(rows.margin1[i])
-    if gap.a.link != gap.b.link:
-        gap.group = wp.max(gap.a.group, gap.b.group)
-    return gap
 
 
 @wp.func
@@ -279,7 +174,7 @@ def collect_one(
         if gap.phi0 > wp.float64(0.0):
             lacking = lacking_speed(tree, m, gap, belt_velocity(rows, i, gap.normal), pair.mu, dt)
             if lacking > wp.float64(0.0):
-                leave_out(arrivals, i, gap.group, wp.float32(dt * lacking))
+                leave_out(arrivals, i, moving_link(gap), wp.float32(dt * lacking))
                 return
         push = handed_speed(gap)
         if gap.phi0 <= wp.float64(0.0):
@@ -332,6 +227,18 @@ def collect_contacts(
 
 
 @wp.kernel
+def enter_late(tree: Tree, shapes: Shapes, arrivals: Arrivals, rows: ContactRows, options: ContactOptions):
+    """Enter what overlaps may close; one block per group, whose lanes share its links."""
+    block, lane = wp.tid()
+    g = tree.first_group + block
+    if arrivals.push[g] > 0.0:
+        first = tree.trees[tree.groups[g].tree_start].link_start
+        end = tree.trees[tree.groups[g + 1].tree_start].link_start
+        for link in range(first + lane, end, wp.block_dim()):
+            take_back(arrivals, rows, shapes, options.spin_friction, g, link)
+
+
+@wp.kernel
 def number_slots(tree: Tree, arrivals: Arrivals):
     """Add up what the groups of a part ask for; one block."""
     block, lane = wp.tid()
@@ -373,8 +280,9 @@ def store(pool: ContactPool, slot: int, gap: Gap, pair: Material, options: Conta
     pool.relaxation_time[slot] = relaxation_time
     pool.dissipation[slot] = pair.dissipation
     pool.mu[slot] = pair.mu
-    pool.mu_torsional[slot] = pair.mu_torsional
-    pool.mu_rolling[slot] = pair.mu_rolling
+    if options.spin_friction == 1:
+        pool.mu_torsional[slot] = pair.mu_torsional
+        pool.mu_rolling[slot] = pair.mu_rolling
     pool.rebound[slot] = pair.restitution
     weight_a = pair.weight_a
     if gap.phi0 > wp.float64(0.0):
@@ -410,6 +318,37 @@ def count_dropped(stats: Stats, g: int, dropped: int, capacity: int):
             )
 
 
+@wp.func
+def write_slots(
+    tree: Tree,
+    bodies: Bodies,
+    shapes: Shapes,
+    m: Motion,
+    pool: ContactPool,
+    rows: ContactRows,
+    options: ContactOptions,
+    state: StateArrays,
+    start: int,
+    count: int,
+    lane: int,
+    dt: wp.float64,
+):
+    """Write points and materials of contacts, or their spins, whose entries are in the slots."""
+    for slot in range(start + lane, start + count, wp.block_dim()):
+        i = pool.row[slot] / 2  # an entry is twice the row, plus one for its spin
+        spin = pool.row[slot] % 2 == 1
+        gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
+        pair = material_of(shapes, rows, options, i, dt)
+        store(pool, slot, gap, pair, options, spin)
+        pool.gamma[slot] = touched_at(gap)
+        pool.body_a[slot] = shapes.body[rows.shape0[i]]
+        pool.spin_of[slot] = -1
+        if spin:
+            pool.spin_of[slot] = slot - 1  # a contact comes right before its spin
+        else:
+            pool.bias[slot] = pool.bias[slot] + belt_velocity(rows, i, gap.normal)
+
+
 @wp.kernel
 def fill_contacts(
     tree: Tree,
@@ -437,24 +376,23 @@ def fill_contacts(
     count = share[1]
     if lane == 0:
         pool.group_start[g] = start
-        pool.group_count[g] = count
         list_rows(arrivals, pool, rows, shapes, options.spin_friction, g, start, count)
         if count < arrivals.group_count[g]:
             missing = count_missing(arrivals, pool, rows, shapes, options.spin_friction, g, start, count)
             count_dropped(stats, g, missing, capacity / per_contact)
     sync()
     share_sorting(arrivals, rows, pool.row, pool.spin_of, start, count, lane)
+    write_slots(tree, bodies, shapes, m, pool, rows, options, state, start, count, lane, dt)
+    sync()
+    if options.pass_over_edges == 1:
+        left = pass_over_edges(tree, bodies, shapes, m, arrivals, pool, rows, state, start, count, lane)
+        if left < count:
+            moved = first_passed_over(pool, start)
+            sync()
+            write_slots(tree, bodies, shapes, m, pool, rows, options, state, moved, start + left - moved, lane, dt)
+            sync()
+            count = left
     for slot in range(start + lane, start + count, wp.block_dim()):
-        entry = pool.row[slot]  # twice the row, plus one for its spin
-        i = entry / 2
-        spin = entry % 2 == 1
-        gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
-        pair = material_of(shapes, rows, options, i, dt)
-        store(pool, slot, gap, pair, options, spin)
-        pool.row[slot] = i
-        pool.body_a[slot] = shapes.body[rows.shape0[i]]
-        pool.spin_of[slot] = -1
-        if spin:
-            pool.spin_of[slot] = slot - 1  # a contact comes right before its spin
-        else:
-            pool.bias[slot] = pool.bias[slot] + belt_velocity(rows, i, gap.normal)
+        pool.row[slot] = pool.row[slot] / 2
+    if lane == 0:
+        pool.group_count[g] = count

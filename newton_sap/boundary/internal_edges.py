@@ -8,12 +8,10 @@ normal cannot be one of the surface. A wall that stands on the floor has points 
 
 import warp as wp
 
-from ..multibody.paths import is_moved
-from ..packed import pack_motion, pack_tree
-from ..workspace import Arrivals, Bodies, Motion, Shapes, StateArrays, Tree
-from .contact_materials import ContactOptions
-from .contact_rows import ContactRows, slots_of, take_back
-from .contacts import Gap, measure_gap
+from ..linalg.lanes import sync, total
+from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Tree
+from .contact_rows import ContactRows
+from .gaps import Gap, given_velocity, measure_gap
 
 wp.set_module_options({"enable_backward": False})
 
@@ -23,91 +21,101 @@ ROUNDING = wp.constant(wp.float64(1.0e-6))
 """The same [m], and for each metre from the world's origin."""
 TILTED = wp.constant(wp.float64(0.01))
 """Least sine of the angle between an edge's contact and the surface: those below hardly err."""
-ALIGNED = wp.constant(wp.float32(0.99995))
+ALIGNED = wp.constant(wp.float64(0.99995))
 """Its cosine."""
-HALF_ALIGNED = wp.constant(wp.float32(0.9999875))
+HALF_ALIGNED = wp.constant(wp.float64(0.9999875))
 """That of half the angle."""
-OPPOSED = wp.constant(wp.float32(-0.1))
+OPPOSED = wp.constant(wp.float64(-0.1))
 """Least cosine of the whole: beyond it surfaces face each other."""
-ALIKE = wp.constant(wp.float32(0.99))
+ALIKE = wp.constant(wp.float64(0.99))
 """Least cosine between normals of contacts that belong together."""
 SUNK = wp.constant(wp.float64(2.0))
 """How much deeper an edge may be than what sinks in beside it."""
 
 
-@wp.struct
-class Touched:
-    """A contact as the surface of its given body sees it."""
-
-    point: wp.vec3d  # on that surface [m]
-    normal: wp.vec3d  # away from it
-    depth: wp.float64  # how far the other body is in it [m]
-    velocity: wp.spatial_vectord  # the given body's, angular first, about the world's origin
+PASSED_OVER = wp.constant(-2)
+"""In place of the contact whose spin a slot holds: it is to go."""
 
 
 @wp.func
-def body_of(rows: ContactRows, shapes: Shapes, row: int, second: int):
-    """Newton body of a row's first or second shape."""
-    return wp.where(second == 1, shapes.body[rows.shape1[row]], shapes.body[rows.shape0[row]])
+def given_side(pool: ContactPool, slot: int):
+    """Which body of a contact no unknown moves, 0 or 1; -1 for none."""
+    return wp.where(pool.link_a[slot] < 0, 0, wp.where(pool.link_b[slot] < 0, 1, -1))
 
 
 @wp.func
-def outward(rows: ContactRows, row: int, second: int):
-    """A row's normal, away from its first or second body."""
-    n = rows.normal[row]
-    if second == 1:
+def moving_link(pool: ContactPool, slot: int):
+    """The link of the other one."""
+    return wp.max(pool.link_a[slot], pool.link_b[slot])
+
+
+@wp.func
+def outward(pool: ContactPool, slot: int):
+    """The normal away from the given body."""
+    n = pool.normal[slot]
+    if pool.link_a[slot] >= 0:
         n = -n
     return n
 
 
 @wp.func
-def touched(gap: Gap, second: int):
-    """What the first or second body of a contact sees of it."""
-    out = Touched()
-    out.point = gap.a.surface
-    out.normal = gap.normal
-    out.velocity = gap.a.prescribed
-    if second == 1:
-        out.point = gap.b.surface
-        out.velocity = gap.b.prescribed
-        out.normal = -gap.normal
-    out.depth = wp.max(-gap.phi0, wp.float64(0.0))
-    return out
+def given_body(pool: ContactPool, shapes: Shapes, rows: ContactRows, slot: int):
+    """Newton body that no unknown moves."""
+    if pool.link_a[slot] < 0:
+        return pool.body_a[slot]
+    return shapes.body[rows.shape1[pool.row[slot] / 2]]
 
 
 @wp.func
-def tolerance(edge: Touched, other: Touched):
-    """How far [m] an edge may be out of a plane that it lies in."""
-    near = wp.float64(1.0) + wp.length(edge.point)
-    return ROUNDING * near + FLUSH * wp.length(other.point - edge.point)
+def touched_at(gap: Gap):
+    """Where the body of a contact that no unknown moves is touched [m]."""
+    return wp.where(gap.a.link < 0, gap.a.surface, gap.b.surface)
 
 
 @wp.func
-def lies_in(edge: Touched, plane: Touched):
-    """Whether a contact's point is in the plane of another one, which goes along and whose own point is above that of the contact."""
-    if not (wp.length(plane.velocity - edge.velocity) <= ROUNDING):
+def tolerance(edge: wp.vec3d, other: wp.vec3d):
+    """How far [m] an edge at one point may be out of a plane through another one that it lies in."""
+    return ROUNDING * (wp.float64(1.0) + wp.length(edge)) + FLUSH * wp.length(other - edge)
+
+
+@wp.func
+def lies_in(pool: ContactPool, edge: int, plane: int):
+    """Whether a contact's point is in the plane of another one, whose own point is above that of the contact."""
+    way = pool.gamma[plane] - pool.gamma[edge]
+    height = -wp.dot(way, outward(pool, plane))
+    tol = tolerance(pool.gamma[edge], pool.gamma[plane])
+    depth = wp.max(-pool.phi0[plane], wp.float64(0.0))
+    if height > tol or height < -tol - SUNK * depth:
         return False
-    way = plane.point - edge.point
-    height = -wp.dot(way, plane.normal)
-    tol = tolerance(edge, plane)
-    if height > tol or height < -tol - SUNK * plane.depth:
-        return False
-    return wp.dot(way, edge.normal) > TILTED * wp.length(way) + tol
+    return wp.dot(way, outward(pool, edge)) > TILTED * wp.length(way) + tol
 
 
 @wp.func
-def first_of(arrivals: Arrivals, group: int, left_out: int):
-    """The first row of what a group has entered, or left out; -1 for none."""
-    return wp.where(left_out == 1, arrivals.left_out[group], arrivals.head[group]) - 1
+def go_together(
+    tree: Tree,
+    bodies: Bodies,
+    shapes: Shapes,
+    m: Motion,
+    pool: ContactPool,
+    rows: ContactRows,
+    state: StateArrays,
+    edge: int,
+    plane: int,
+):
+    """Whether the given bodies of two contacts are one, or have the same velocity."""
+    a = given_body(pool, shapes, rows, edge)
+    b = given_body(pool, shapes, rows, plane)
+    if a == b:
+        return True
+    apart = given_velocity(tree, bodies, m, state, a) - given_velocity(tree, bodies, m, state, b)
+    return wp.length(apart) <= ROUNDING
 
 
 @wp.func
-def row_after(arrivals: Arrivals, row: int):
-    """The next row of a list; a marked one has it negative."""
-    after = arrivals.next[row]
-    if after < 0:
-        after = -1 - after
-    return after - 1
+def is_above(pool: ContactPool, point: wp.vec3d, plane: int):
+    """Whether a point is above the plane of a contact."""
+    height = wp.dot(point - pool.gamma[plane], outward(pool, plane))
+    return height > tolerance(point, pool.gamma[plane])
 
 
 @wp.func
@@ -117,69 +125,31 @@ def stands_out(
     shapes: Shapes,
     m: Motion,
     arrivals: Arrivals,
+    pool: ContactPool,
     rows: ContactRows,
     state: StateArrays,
-    group: int,
-    row: int,
-    second: int,
-    plane: Touched,
+    edge: int,
+    plane: int,
 ):
     """Whether the two shapes of a contact face each other also above a plane, as at a wall."""
-    for left_out in range(2):
-        other = first_of(arrivals, group, left_out)
-        while other >= 0:
-            same = rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]
-            if same and wp.dot(rows.normal[other], rows.normal[row]) > ALIKE:
-                there = touched(measure_gap(tree, bodies, shapes, m, rows, state, other), second)
-                if wp.dot(there.point - plane.point, plane.normal) > tolerance(there, plane):
-                    return True
-            other = row_after(arrivals, other)
+    row = pool.row[edge] / 2
+    link = moving_link(pool, edge)
+    slot = pool.last_given[link] - 1
+    while slot >= 0:
+        other = pool.row[slot] / 2
+        if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
+            alike = wp.dot(pool.normal[slot], pool.normal[edge]) > ALIKE
+            if alike and is_above(pool, pool.gamma[slot], plane):
+                return True
+        slot = pool.given_before[slot] - 1
+    other = arrivals.left_out[link] - 1
+    while other >= 0:
+        if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
+            gap = measure_gap(tree, bodies, shapes, m, rows, state, other)
+            if wp.dot(gap.normal, pool.normal[edge]) > ALIKE and is_above(pool, touched_at(gap), plane):
+                return True
+        other = arrivals.next[other] - 1
     return False
-
-
-@wp.func
-def is_shallow(arrivals: Arrivals, row: int, other: int):
-    """Whether a contact is open, or no deeper than what sinks in beside it: it then meets an edge that it slides over."""
-    phi0 = arrivals.phi0[row]
-    return phi0 > 0.0 or phi0 >= wp.float32(SUNK) * arrivals.phi0[other]
-
-
-@wp.func
-def is_given(tree: Tree, m: Motion, body: int):
-    """Whether no unknown moves a body."""
-    if body < 0:
-        return True
-    link = tree.bodies[body].link
-    if link < 0:
-        return True
-    return not is_moved(tree, m, link)
-
-
-@wp.func
-def given_side(tree: Tree, shapes: Shapes, m: Motion, rows: ContactRows, row: int):
-    """Which body of a contact no unknown moves, 0 or 1; -1 for none."""
-    if is_given(tree, m, body_of(rows, shapes, row, 0)):
-        return 0
-    if is_given(tree, m, body_of(rows, shapes, row, 1)):
-        return 1
-    return -1
-
-
-@wp.func
-def is_even(tree: Tree, shapes: Shapes, m: Motion, arrivals: Arrivals, rows: ContactRows, group: int):
-    """Whether all that a group touches of given bodies faces one way, as on flat ground: then it has no edges inside."""
-    reference = wp.vec3()
-    row = arrivals.head[group] - 1
-    while row >= 0:
-        side = given_side(tree, shapes, m, rows, row)
-        if side >= 0:
-            n = outward(rows, row, side)
-            if wp.length_sq(reference) == 0.0:
-                reference = n
-            if not (wp.dot(n, reference) >= HALF_ALIGNED):
-                return False
-        row = arrivals.next[row] - 1
-    return True
 
 
 @wp.func
@@ -189,77 +159,103 @@ def is_internal(
     shapes: Shapes,
     m: Motion,
     arrivals: Arrivals,
+    pool: ContactPool,
     rows: ContactRows,
     state: StateArrays,
-    group: int,
-    row: int,
+    edge: int,
 ):
-    """Whether a contact is with an edge inside a surface of a body that no unknown moves."""
-    second = given_side(tree, shapes, m, rows, row)
-    if second < 0:
-        return False
-    moving = body_of(rows, shapes, row, 1 - second)
-    normal = outward(rows, row, second)
-    other = arrivals.head[group] - 1
-    while other >= 0:
-        place = int(body_of(rows, shapes, other, 0) == moving)  # where the other body is
-        if body_of(rows, shapes, other, 1 - place) == moving and is_given(tree, m, body_of(rows, shapes, other, place)):
-            facing = wp.dot(outward(rows, other, place), normal)
-            if facing > OPPOSED and facing < ALIGNED and is_shallow(arrivals, row, other):
-                edge = touched(measure_gap(tree, bodies, shapes, m, rows, state, row), second)
-                plane = touched(measure_gap(tree, bodies, shapes, m, rows, state, other), place)
-                if lies_in(edge, plane) and not stands_out(
-                    tree, bodies, shapes, m, arrivals, rows, state, group, row, second, plane
-                ):
-                    return True
-        other = row_after(arrivals, other)
+    """Whether a contact is with an edge inside a surface; if it is open, or no deeper than what sinks in beside it."""
+    plane = pool.last_given[moving_link(pool, edge)] - 1
+    while plane >= 0:
+        facing = wp.dot(outward(pool, plane), outward(pool, edge))
+        shallow = pool.phi0[edge] > wp.float64(0.0) or pool.phi0[edge] >= SUNK * pool.phi0[plane]
+        if facing > OPPOSED and facing < ALIGNED and shallow and lies_in(pool, edge, plane):
+            together = go_together(tree, bodies, shapes, m, pool, rows, state, edge, plane)
+            if together and not stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane):
+                return True
+        plane = pool.given_before[plane] - 1
     return False
 
 
 @wp.func
-def drop_marked(arrivals: Arrivals, rows: ContactRows, shapes: Shapes, spin_friction: int, group: int):
-    """Take the marked rows out of a group's list."""
-    before = int(-1)
-    row = arrivals.head[group] - 1
-    while row >= 0:
-        after = row_after(arrivals, row)
-        if arrivals.next[row] >= 0:
-            before = row
-        else:
-            arrivals.group_count[group] = arrivals.group_count[group] - slots_of(shapes, rows, row, spin_friction)
-            if before < 0:
-                arrivals.head[group] = after + 1
-            else:
-                arrivals.next[before] = after + 1
-        row = after
+def is_even(pool: ContactPool, start: int, count: int, lane: int):
+    """Whether all that a group touches of given bodies faces one way, as on flat ground: then it has no edges inside."""
+    first = int(start)
+    while first < start + count and given_side(pool, first) < 0:
+        first += 1
+    tilted = wp.float64(0.0)
+    for slot in range(first + lane, start + count, wp.block_dim()):
+        if given_side(pool, slot) >= 0 and not (wp.dot(outward(pool, slot), outward(pool, first)) >= HALF_ALIGNED):
+            tilted += wp.float64(1.0)
+    return total(tilted) == wp.float64(0.0)
 
 
-@wp.kernel
-def enter_late(
+@wp.func
+def list_given(pool: ContactPool, start: int, count: int):
+    """Link each link's contacts with given bodies into a list."""
+    for slot in range(start, start + count):
+        if given_side(pool, slot) >= 0:
+            pool.last_given[moving_link(pool, slot)] = 0
+    for slot in range(start, start + count):
+        if given_side(pool, slot) >= 0 and pool.spin_of[slot] == -1:
+            link = moving_link(pool, slot)
+            pool.given_before[slot] = pool.last_given[link]
+            pool.last_given[link] = slot + 1
+
+
+@wp.func
+def first_passed_over(pool: ContactPool, start: int):
+    """The first slot of a group that was passed over, if any was."""
+    slot = int(start)
+    while pool.spin_of[slot] != PASSED_OVER:
+        slot += 1
+    return slot
+
+
+@wp.func
+def close_ranks(pool: ContactPool, start: int, count: int):
+    """Let the entries that stay move up, without those that were passed over and their spins."""
+    left = int(0)
+    for slot in range(start, start + count):
+        contact = slot
+        if pool.spin_of[slot] >= 0:
+            contact = pool.spin_of[slot]
+        if pool.spin_of[contact] != PASSED_OVER:
+            pool.row[start + left] = pool.row[slot]
+            left += 1
+
+
+@wp.func
+def pass_over_edges(
     tree: Tree,
     bodies: Bodies,
     shapes: Shapes,
     m: Motion,
     arrivals: Arrivals,
+    pool: ContactPool,
     rows: ContactRows,
-    options: ContactOptions,
     state: StateArrays,
+    start: int,
+    count: int,
+    lane: int,
 ):
-    """Enter what overlaps may close, and take out edges inside of surfaces; one block per group, each with lists of its own."""
-    block, lane = wp.tid()
-    group = tree.first_group + block
-    pack_tree(tree)
-    pack_motion(m)
+    """Take edges inside of surfaces out of a group's entries; returns how many are left, and the slots hold those first."""
+    if is_even(pool, start, count, lane):
+        return count
     if lane == 0:
-        take_back(arrivals, rows, shapes, options.spin_friction, group)
-        if is_even(tree, shapes, m, arrivals, rows, group):
-            return
-        dropped = int(0)
-        row = arrivals.head[group] - 1
-        while row >= 0:
-            if is_internal(tree, bodies, shapes, m, arrivals, rows, state, group, row):
-                dropped += 1
-                arrivals.next[row] = -1 - arrivals.next[row]
-            row = row_after(arrivals, row)
-        if dropped > 0:
-            drop_marked(arrivals, rows, shapes, options.spin_friction, group)
+        list_given(pool, start, count)
+    sync()
+    passed = wp.float64(0.0)
+    for slot in range(start + lane, start + count, wp.block_dim()):
+        if given_side(pool, slot) >= 0 and pool.spin_of[slot] == -1:
+            if is_internal(tree, bodies, shapes, m, arrivals, pool, rows, state, slot):
+                pool.spin_of[slot] = PASSED_OVER
+                passed += wp.float64(1.0)
+                if slot + 1 < start + count and pool.spin_of[slot + 1] == slot:
+                    passed += wp.float64(1.0)
+    left = count - int(total(passed))
+    sync()
+    if lane == 0 and left < count:
+        close_ranks(pool, start, count)
+    sync()
+    return left

@@ -24,7 +24,7 @@ from ..workspace import (
     Tree,
 )
 from .contact_rows import ContactRows
-from .contacts import measure_gap
+from .gaps import measure_gap
 from .newton_observables import slot_wrench
 
 wp.set_module_options({"enable_backward": False})

@@ -10,7 +10,7 @@ from ..multibody.kinematics import KINEMATIC
 from ..workspace import Arrivals, Bodies, CouplingTable, Joints, Motion, Shapes, StateArrays, Tree
 from .contact_materials import ContactOptions, material_of
 from .contact_rows import ContactRows
-from .contacts import measure_gap
+from .gaps import measure_gap
 from .topology import FREELY, Topology, link_kinds
 
 wp.set_module_options({"enable_backward": False})

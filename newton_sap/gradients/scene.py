@@ -4,8 +4,8 @@ import warp as wp
 
 from ..boundary.bundles import StepInput
 from ..boundary.contact_rows import ContactRows
-from ..boundary.contacts import prescribed_velocity
 from ..boundary.convention import Orders
+from ..boundary.gaps import prescribed_velocity
 from ..multibody.efforts import Efforts
 from ..workspace import Bodies, Joints, Motion, Shapes, StateArrays, Tree
 

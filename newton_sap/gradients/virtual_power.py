@@ -9,15 +9,8 @@ from functools import cache
 
 import warp as wp
 
-from ..boundary.contacts import (
-    Gap,
-    as_constant,
-    belt_velocity,
-    material_of,
-    measure_gap,
-    prescribed_slip,
-    store,
-)
+from ..boundary.contacts import belt_velocity, material_of, prescribed_slip, store
+from ..boundary.gaps import Gap, as_constant, measure_gap
 from ..constraints.clamped_linear import clamped_linear
 from ..constraints.hunt_crossley import normal_impulse
 from ..constraints.joint_rows import dof_rows

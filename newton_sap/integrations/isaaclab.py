@@ -38,6 +38,7 @@ class SAPSolverCfg(NewtonSolverCfg):
     material_rule: str | None = None
     unset_materials: str | None = None
     dissipation_ahead_of_touch: bool | None = None
+    pass_over_edges: bool | None = None
     drive_integration: str | None = None
     spring_integration: str | None = None
     near_rigid_contact: float | None = None
