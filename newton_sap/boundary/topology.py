@@ -259,7 +259,7 @@ def _shaped_bodies(model) -> set[int]:
 
 
 def _entries(entry_type, owner: str, arrays: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the arrays of one owner as entries of a kernel's type, the last without what begins nowhere after it."""
+    """Return the arrays of one owner as entries of a kernel's type, the last one says only where things end."""
     members = {name: arrays[f"{owner}_{name}"] for name in entry_type.vars}
     entries = np.zeros(max(map(len, members.values())), dtype=entry_type.numpy_dtype())
     for name, values in members.items():

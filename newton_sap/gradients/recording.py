@@ -46,8 +46,10 @@ _PLACED = ("position", "rotation", "com", "velocity", "v0", "locked")
 """What bodies are placed in."""
 _BALANCED = ("bias", "column", "mass", "moment", "inertia", "v")
 """And what their balance reads beside."""
-_NOT_STORED = ("vc", "line", "slip_direction", "slowness", "gamma", "G", "unknown", "J", "body_a")
-"""What slots hold only during a minimisation."""
+_NOT_STORED = (
+    "last_given", "given_before", "vc", "line", "slip_direction", "slowness", "gamma", "G", "unknown", "J", "body_a",
+)  # fmt: skip
+"""What slots hold only while they are filled or during a minimisation."""
 _FOLLOWING = (
     gather_loads, find_holds, mass_power_of_links, mass_power_of_dofs, measure_holds, let_hold, swing_links, gather_products,
     measure_changes, add_followed,
