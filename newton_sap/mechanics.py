@@ -9,9 +9,9 @@ import warp as wp
 from .bodies import gravity, spin_momentum
 from .boundary.bundles import state_arrays
 from .boundary.convention import Orders
-from .boundary.topology import link_kinds
+from .boundary.topology import flying_links, link_kinds
 from .boundary.validation import require_arrays
-from .multibody.joints import BALL, DISTANCE, FREE
+from .multibody.joints import BALL
 from .multibody.kinematics import place_link
 from .workspace import Bodies, Joints, Motion, StateArrays, Tree
 
@@ -114,7 +114,7 @@ def _spring_energy(model, arrays, state) -> np.ndarray:
     for link in np.flatnonzero(kinds == int(BALL)):
         here = slice(starts[link], starts[link] + 4)
         away[first[link] : first[link + 1]] = _rotation_vector(rest[here], q[here])
-    free = np.isin(kinds, (int(FREE), int(DISTANCE)))[arrays["dof_link"]]
+    free = flying_links(model, arrays["link_joint"])[arrays["dof_link"]]
     return np.where(free, 0.0, 0.5 * stiffness * away**2)
 
 

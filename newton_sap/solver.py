@@ -361,6 +361,8 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
             require_same_structure(self.model, self.topology, flags)
             if flags & _ACTUATED and actuator_table(self.model) is not None:
                 self._renew_actuators()
+            if flags & newton.ModelFlags.BODY_PROPERTIES:
+                load_kernels(self.touching.renew(self.model, self.motion), self.device)
         measure_radii(self.launches, self.tree, self.bodies, self.model, flags)
 
     def _renew_actuators(self) -> None:

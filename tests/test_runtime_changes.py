@@ -293,6 +293,36 @@ def test_kinematic_body_carries_another():
     assert rig.q[7] - rig.q[0] > 0.098
 
 
+def spun_arm(flags):
+    """A turntable in the air, with an arm that goes round on the ground."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    table = link(builder, 5.0, 0.1, label="table", is_kinematic=bool(flags & newton.BodyFlags.KINEMATIC))
+    post, arm = link(builder, 1.0, 0.01), link(builder, 1.0, 0.02, com=wp.vec3(0.2, 0.0, 0.0))
+    builder.add_shape_sphere(arm, xform=wp.transform((0.4, 0.0, 0.0), wp.quat_identity()), radius=0.05, cfg=material())
+    joints = [builder.add_joint_free(table)]
+    joints += [builder.add_joint_revolute(table, post, axis=newton.Axis.Z)]
+    joints += [builder.add_joint_revolute(post, arm, axis=newton.Axis.Y)]
+    builder.add_articulation(joints)
+    builder.add_ground_plane(cfg=material())
+    return Rig(builder, DT, q=[0, 0, 0.0495, 0, 0, 0, 1, 0, 0], v=[0, 0, 0, 0, 0, 0, 6.0, 0])
+
+
+def test_tree_of_a_body_that_became_kinematic_leans():
+    """It rests on the ground from then on; what a floating tree touches is not even looked at."""
+    rig, built = (spun_arm(flags) for flags in (newton.BodyFlags.DYNAMIC, newton.BodyFlags.KINEMATIC))
+    assert not rig.solver.touching.kernels
+    rig.model.body_flags.assign(built.model.body_flags)
+    rig.solver.notify_model_changed(Flags.BODY_PROPERTIES)
+    for one in (rig, built):
+        one.run(1)
+        np.testing.assert_array_equal(one.solver.motion.leans.numpy(), [1])
+    np.testing.assert_array_equal(rig.v, built.v)
+    rig.model.body_flags.fill_(int(newton.BodyFlags.DYNAMIC))
+    rig.solver.notify_model_changed(Flags.BODY_PROPERTIES)
+    assert not rig.solver.touching.kernels
+    np.testing.assert_array_equal(rig.solver.motion.leans.numpy(), [0])
+
+
 # Notice
 
 

@@ -87,6 +87,28 @@ def part_of(tree: Tree, shapes: Shapes, rows: ContactRows, row: int):
 
 
 @wp.func
+def listed_row(rows: ContactRows, row: int):
+    """A row if Newton lists so many, else -1."""
+    return wp.where(row < wp.min(rows.count[0], rows.shape0.shape[0]), row, -1)
+
+
+@wp.func
+def first_row(tree: Tree, arrivals: Arrivals, rows: ContactRows, thread: int):
+    """The first row that a thread looks at: of those listed for its part, or of all, which threads share; -1 for none."""
+    if arrivals.part_head.shape[0] > 0:
+        return arrivals.part_head[tree.part] - 1
+    return listed_row(rows, thread)
+
+
+@wp.func
+def next_row(arrivals: Arrivals, rows: ContactRows, row: int, threads: int):
+    """The row that the thread looks at then."""
+    if arrivals.part_head.shape[0] > 0:
+        return arrivals.next[row] - 1
+    return listed_row(rows, row + threads)
+
+
+@wp.func
 def enter(arrivals: Arrivals, row: int, group: int, phi0: wp.float32, slots: int):
     """Put a row at the head of its group's list."""
     arrivals.phi0[row] = phi0
@@ -193,13 +215,6 @@ def sift_down(
 
 
 @wp.func
-def make_heap(arrivals: Arrivals, rows: ContactRows, key: int, entry: wp.array[wp.int32], start: int, count: int):
-    """Order entries into a heap."""
-    for up in range(count / 2):
-        sift_down(arrivals, rows, key, entry, start, count / 2 - 1 - up, count)
-
-
-@wp.func
 def sort_entries(arrivals: Arrivals, rows: ContactRows, entry: wp.array[wp.int32], start: int, count: int):
     """Heap sort by shapes and points, unless the entries already are in order."""
     sorted = int(1)
@@ -260,11 +275,14 @@ def take(arrivals: Arrivals, rows: ContactRows, entry: wp.array[wp.int32], start
         # From the back, because the list starts with the latest: rows that arrived in order then are in order.
         entry[start + count - 1 - met] = x
     elif count > 0:
-        if met == count:
-            make_heap(arrivals, rows, BY_DEPTH, entry, start, count)
-        if comes_before(arrivals, rows, BY_DEPTH, x, entry[start]):
-            entry[start] = x
-            sift_down(arrivals, rows, BY_DEPTH, entry, start, 0, count)
+        unordered = wp.where(met == count, count / 2, 0)  # roots above which there is no heap yet
+        for turn in range(unordered + 1):
+            root = unordered - 1 - turn
+            if root < 0:
+                root = 0
+                if comes_before(arrivals, rows, BY_DEPTH, x, entry[start]):
+                    entry[start] = x
+            sift_down(arrivals, rows, BY_DEPTH, entry, start, root, count)
 
 
 @wp.func

@@ -13,8 +13,10 @@ from .contact_rows import (
     ContactRows,
     count_missing,
     enter,
+    first_row,
     leave_out,
     list_rows,
+    next_row,
     part_of,
     share_of,
     share_sorting,
@@ -215,15 +217,11 @@ def collect_contacts(
     count = wp.min(rows.count[0], rows.shape0.shape[0])
     if wp.tid() == 0 and tree.part == 0:
         count_up(stats.lost_rows, rows.count[0] - count)
-    if arrivals.part_head.shape[0] == 0:
-        for i in range(wp.tid(), count, threads):
-            collect_one(tree, bodies, shapes, m, arrivals, stats, rows, options, state, i, dt)
-    else:
-        row = arrivals.part_head[tree.part] - 1
-        while row >= 0:
-            row_after = arrivals.next[row] - 1  # before the row goes to its group's list
-            collect_one(tree, bodies, shapes, m, arrivals, stats, rows, options, state, row, dt)
-            row = row_after
+    row = first_row(tree, arrivals, rows, wp.tid())
+    while row >= 0:
+        row_after = next_row(arrivals, rows, row, threads)  # before the row goes to its group's list
+        collect_one(tree, bodies, shapes, m, arrivals, stats, rows, options, state, row, dt)
+        row = row_after
 
 
 @wp.kernel
@@ -382,16 +380,19 @@ def fill_contacts(
             count_dropped(stats, g, missing, capacity / per_contact)
     sync()
     share_sorting(arrivals, rows, pool.row, pool.spin_of, start, count, lane)
-    write_slots(tree, bodies, shapes, m, pool, rows, options, state, start, count, lane, dt)
-    sync()
-    if options.pass_over_edges == 1:
-        left = pass_over_edges(tree, bodies, shapes, m, arrivals, pool, rows, state, start, count, lane)
-        if left < count:
-            moved = first_passed_over(pool, start)
-            sync()
-            write_slots(tree, bodies, shapes, m, pool, rows, options, state, moved, start + left - moved, lane, dt)
-            sync()
-            count = left
+    first = int(start)
+    look_for_edges = options.pass_over_edges == 1
+    while first < start + count:
+        write_slots(tree, bodies, shapes, m, pool, rows, options, state, first, start + count - first, lane, dt)
+        sync()
+        first = start + count
+        if look_for_edges:
+            look_for_edges = False
+            left = pass_over_edges(tree, bodies, shapes, m, arrivals, pool, rows, state, start, count, lane)
+            if left < count:  # what moved up is written once more
+                first = first_passed_over(pool, start)
+                count = left
+                sync()
     for slot in range(start + lane, start + count, wp.block_dim()):
         pool.row[slot] = pool.row[slot] / 2
     if lane == 0:

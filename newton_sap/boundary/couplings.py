@@ -25,7 +25,6 @@ from ..constraints.coupling_table import (
     TENDON_LENGTHS,
 )
 from ..multibody.gyroscopic import ALONE, HELD, TOGETHER
-from ..multibody.joints import DISTANCE, FREE
 from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
 from .model_parts import OnHost
 from .tendons import attach_tendons, make_tendons, read_tendons, tendon_name
@@ -36,8 +35,8 @@ from .topology import (
     body_poses,
     equality_name,
     equality_table,
+    flying_links,
     joint_name,
-    link_kinds,
     moved_links,
     pose_of,
 )
@@ -134,8 +133,7 @@ def motions_of_trees(table: CouplingTable, topology: Topology, model, update: st
     holds = ~np.isin(table.kind.numpy(), (int(BALL_LIMITS), int(TENDON)))
     held = table.tree.numpy()[np.repeat(holds, np.diff(table.tree_start.numpy()))]
     starts = topology.arrays["tree_link_start"]
-    roots = link_kinds(model, topology.arrays["link_joint"][starts[:-1]])
-    flies = np.isin(roots, (int(FREE), int(DISTANCE)))
+    flies = flying_links(model, topology.arrays["link_joint"][starts[:-1]])
     moves = np.where(flies & (np.diff(starts) == 1), int(ALONE), int(TOGETHER))
     moves[held[held >= 0]] = int(HELD)
     if update != "symplectic":

@@ -289,6 +289,11 @@ def link_kinds(model, link_joint: np.ndarray) -> np.ndarray:
     return np.append(model.joint_type.numpy(), int(newton.JointType.FREE))[link_joint]  # FREELY finds the last
 
 
+def flying_links(model, link_joint: np.ndarray) -> np.ndarray:
+    """Return which links have six velocities: on free and distance joints, or on none."""
+    return np.isin(link_kinds(model, link_joint), (int(newton.JointType.FREE), int(newton.JointType.DISTANCE)))
+
+
 def mass_block(arrays, A: np.ndarray, tree: int, locked: int = 0) -> np.ndarray:
     """Return a tree's block of the mass matrix, without its first, prescribed dofs."""
     size = arrays["tree_dof_start"][tree + 1] - arrays["tree_dof_start"][tree]

@@ -9,9 +9,9 @@ from ..multibody.holding import rooted_tree
 from ..multibody.kinematics import KINEMATIC
 from ..workspace import Arrivals, Bodies, CouplingTable, Joints, Motion, Shapes, StateArrays, Tree
 from .contact_materials import ContactOptions, material_of
-from .contact_rows import ContactRows
+from .contact_rows import ContactRows, first_row, next_row
 from .gaps import measure_gap
-from .topology import FREELY, Topology, link_kinds
+from .topology import Topology, flying_links
 
 wp.set_module_options({"enable_backward": False})
 
@@ -63,14 +63,10 @@ def note_touching(
     threads: int,
 ):
     """Note which trees of a part lean against something, by the contacts that were listed for it."""
-    if arrivals.part_head.shape[0] == 0:
-        for i in range(wp.tid(), wp.min(rows.count[0], rows.shape0.shape[0]), threads):
-            note_one(tree, joints, bodies, shapes, m, rows, options, state, i, dt)
-    else:
-        row = arrivals.part_head[tree.part] - 1
-        while row >= 0:
-            note_one(tree, joints, bodies, shapes, m, rows, options, state, row, dt)
-            row = arrivals.next[row] - 1
+    row = first_row(tree, arrivals, rows, wp.tid())
+    while row >= 0:
+        note_one(tree, joints, bodies, shapes, m, rows, options, state, row, dt)
+        row = next_row(arrivals, rows, row, threads)
 
 
 class Touching:
@@ -78,17 +74,18 @@ class Touching:
 
     def __init__(self, table: CouplingTable, topology: Topology, model, moves: np.ndarray):
         roots = topology.arrays["tree_link_start"][:-1]
-        flying = np.isin(link_kinds(model, topology.arrays["link_joint"][roots]), FREELY)
-        kinematic = (model.body_flags.numpy()[topology.arrays["link_body"][roots]] & int(KINEMATIC)) != 0
-        rooted = bool(((moves == int(TOGETHER)) & (~flying | kinematic)).any())
-        self.kernels: list = []
+        roots = roots[moves == int(TOGETHER)]
+        self._root = topology.arrays["link_body"][roots]
+        self._flies = flying_links(model, topology.arrays["link_joint"][roots])
+        self._ball_limits = bool((table.kind.numpy() == int(BALL_LIMITS)).any())
+        self.kernels = self._needed(model)
         """What a step launches for it; nothing where no tree can lean."""
-        if rooted and model.shape_count:
-            self.kernels.append(note_touching)
-        if rooted and (table.kind.numpy() == int(BALL_LIMITS)).any():
-            from ..constraints.ball_limits import note_limits  # kernels that few models need
 
-            self.kernels.append(note_limits)
+    def renew(self, model, motion: Motion) -> list:
+        """Look again at which trees hang on the world by a kinematic body; returns the kernels."""
+        motion.leans.zero_()  # as nobody else does where there are none
+        self.kernels = self._needed(model)
+        return self.kernels
 
     def note(self, solver, frame) -> None:
         """Note in ``solver.motion`` which trees lean."""
@@ -101,3 +98,14 @@ class Touching:
                 tables = [solver.joints, solver.bodies, solver.shapes, solver.motion, solver.arrivals, frame.rows]
                 given = [solver.contact_options, frame.before, frame.dt]
                 solver.launches.part_items(kernel, len(solver.arrivals.next), [*tables, *given])
+
+    def _needed(self, model) -> list:
+        kinematic = (model.body_flags.numpy()[self._root] & int(KINEMATIC)) != 0
+        if not (~self._flies | kinematic).any():
+            return []
+        kernels = [note_touching] if model.shape_count else []
+        if self._ball_limits:
+            from ..constraints.ball_limits import note_limits  # kernels that few models need
+
+            kernels.append(note_limits)
+        return kernels

@@ -86,7 +86,7 @@ def swing_of(tree: Tree, joints: Joints, m: Motion, change: Motion, link: int):
     elif joints.type[joint] == BALL:
         swing = carried(swing, three(m, m.v0, dof), three(m, change.v0, dof))
     else:
-        for i in range(MOST_AXES):  # unrolled, as in kinematics
+        for i in range(MOST_AXES):  # unrolled, so that it can be differentiated
             if i < axes:
                 column = m.column[dof + i]
                 swing = carried(swing, column * m.v0[dof + i], column * change.v0[dof + i])
@@ -258,14 +258,14 @@ def follow_change(
     if m.leans[t] == 1:
         let_contacts_hold(tree, joints, bodies, m, change, orders, efforts, t, dt)
     size = solve_change(tree, m, change, t)
-    if rounds > 1:
-        for dof in range(tree.trees[t].dof_start, tree.trees[t + 1].dof_start):
-            m.travel[dof] = change.v0[dof]
+    for turn in range(1, rounds + 1):
+        if turn < rounds:
+            for dof in range(tree.trees[t].dof_start, tree.trees[t + 1].dof_start):
+                m.travel[dof] = change.v0[dof]
         push_products(tree, joints, bodies, m, change, t, dt)
         gather_momentum(tree, m, change, t)
-        share = share_followed(size, solve_change(tree, m, change, t))
-        for dof in range(tree.trees[t].dof_start, tree.trees[t + 1].dof_start):
-            change.v0[dof] = share * (m.travel[dof] + change.v0[dof])
-    push_products(tree, joints, bodies, m, change, t, dt)
-    gather_momentum(tree, m, change, t)
+        if turn < rounds:
+            share = share_followed(size, solve_change(tree, m, change, t))
+            for dof in range(tree.trees[t].dof_start, tree.trees[t + 1].dof_start):
+                change.v0[dof] = share * (m.travel[dof] + change.v0[dof])
     add_products(tree, m, change, t)
