@@ -7,7 +7,7 @@ against lengths, and there nothing is told.
 
 import warp as wp
 
-from .workspace import ContactPool, LargeGroups, Motion, Pools, Problem, Tree
+from .workspace import ContactPool, CouplerPool, LargeGroups, Motion, Pools, Problem, Tree
 
 wp.set_module_options({"enable_backward": False})
 
@@ -38,6 +38,7 @@ def packing(name: str, bundle_type):
 pack_tree = packing("pack_tree", Tree)
 pack_motion = packing("pack_motion", Motion)
 pack_contacts = packing("pack_contacts", ContactPool)
+pack_couplers = packing("pack_couplers", CouplerPool)
 pack_pools = packing("pack_pools", Pools)
 pack_problem = packing("pack_problem", Problem)
 pack_large_groups = packing("pack_large_groups", LargeGroups)

@@ -8,6 +8,7 @@ in ``ball_limits``; the rows of MuJoCo's tendons are a kernel of their own, in `
 import warp as wp
 
 from ..multibody.spatial import angular, cross_motion, motion, rotation_vector, to_vec3d, velocity_at
+from ..packed import pack_couplers, pack_motion, pack_problem, pack_tree
 from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
 from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput, JointOptions, row_law
 from .ball_limits import ball_limit_rows
@@ -503,38 +504,6 @@ def coupled_anchors(tree: Tree, joints: Joints, table: CouplingTable, m: Motion,
     return a, b
 
 
-@wp.func
-def build_coupling(
-    tree: Tree,
-    joints: Joints,
-    table: CouplingTable,
-    m: Motion,
-    pool: CouplerPool,
-    problem: Problem,
-    c: int,
-    step: JointInput,
-    dt: wp.float64,
-):
-    """Fill the row slots of one coupling; unused ones are empty."""
-    row = int(ROWS * c)
-    kind = table.kind[c]
-    if is_enabled(table, c):
-        if kind == COORDINATES:
-            row = coordinate_rows(tree, table, m, pool, problem, c, row, step, dt)
-        elif kind == LOOP_LAWS or kind == LOOP_FORCES:
-            forces = int(kind == LOOP_FORCES)
-            row = loop_axis_rows(tree, joints, table, m, pool, problem, c, row, forces, step, dt)
-        elif kind == BALL_LIMITS:
-            row = ball_limit_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
-        else:
-            a, b = coupled_anchors(tree, joints, table, m, c)
-            if kind == DISTANCE_RANGE:
-                row = distance_rows(tree, joints, table, m, pool, problem, c, row, a, b, step.options, dt)
-            else:
-                row = hold_bodies(tree, joints, table, m, pool, problem, c, row, a, b, step.options, dt)
-    clear_rest(pool, c, row)
-
-
 @wp.kernel
 def assemble_couplings(
     tree: Tree,
@@ -546,9 +515,30 @@ def assemble_couplings(
     step: JointInput,
     dt: wp.float64,
 ):
-    """One block per group: its lanes build the rows of its couplings, but for tendons."""
+    """Fill the row slots of couplings but for tendons'; unused ones are empty. One block per group, whose lanes share them."""
     block, lane = wp.tid()
     g = tree.first_group + block
+    pack_tree(tree)
+    pack_motion(m)
+    pack_couplers(pool)
+    pack_problem(problem)
     for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
-        if not is_tendon(table, c):
-            build_coupling(tree, joints, table, m, pool, problem, c, step, dt)
+        if is_tendon(table, c):
+            continue
+        row = int(ROWS * c)
+        kind = table.kind[c]
+        if is_enabled(table, c):
+            if kind == COORDINATES:
+                row = coordinate_rows(tree, table, m, pool, problem, c, row, step, dt)
+            elif kind == LOOP_LAWS or kind == LOOP_FORCES:
+                forces = int(kind == LOOP_FORCES)
+                row = loop_axis_rows(tree, joints, table, m, pool, problem, c, row, forces, step, dt)
+            elif kind == BALL_LIMITS:
+                row = ball_limit_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
+            else:
+                a, b = coupled_anchors(tree, joints, table, m, c)
+                if kind == DISTANCE_RANGE:
+                    row = distance_rows(tree, joints, table, m, pool, problem, c, row, a, b, step.options, dt)
+                else:
+                    row = hold_bodies(tree, joints, table, m, pool, problem, c, row, a, b, step.options, dt)
+        clear_rest(pool, c, row)

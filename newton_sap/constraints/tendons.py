@@ -6,6 +6,7 @@ is a coordinate like any other: the laws of ``axis_laws`` act on it.
 
 import warp as wp
 
+from ..packed import pack_couplers, pack_motion, pack_problem, pack_tree
 from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, RowLaw, Tendons, Tree
 from .axis_laws import (
     UNBOUNDED,
@@ -270,28 +271,6 @@ def equality_row(
     return row + 1
 
 
-@wp.func
-def build_tendon(
-    tree: Tree,
-    joints: Joints,
-    table: CouplingTable,
-    m: Motion,
-    pool: CouplerPool,
-    problem: Problem,
-    c: int,
-    step: JointInput,
-    dt: wp.float64,
-):
-    """Fill the row slots of a coupling of tendons; unused ones are empty."""
-    row = int(ROWS * c)
-    if is_enabled(table, c):
-        if table.kind[c] == TENDON:
-            row = tendon_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
-        else:
-            row = equality_row(tree, table, m, pool, problem, c, row, step, dt)
-    clear_rest(pool, c, row)
-
-
 @wp.kernel
 def assemble_tendons(
     tree: Tree,
@@ -303,9 +282,20 @@ def assemble_tendons(
     step: JointInput,
     dt: wp.float64,
 ):
-    """One block per group: its lanes build the rows of its tendons."""
+    """Fill the row slots of tendons' couplings; unused ones are empty. One block per group, whose lanes share them."""
     block, lane = wp.tid()
     g = tree.first_group + block
+    pack_tree(tree)
+    pack_motion(m)
+    pack_couplers(pool)
+    pack_problem(problem)
     for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
-        if is_tendon(table, c):
-            build_tendon(tree, joints, table, m, pool, problem, c, step, dt)
+        if not is_tendon(table, c):
+            continue
+        row = int(ROWS * c)
+        if is_enabled(table, c):
+            if table.kind[c] == TENDON:
+                row = tendon_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
+            else:
+                row = equality_row(tree, table, m, pool, problem, c, row, step, dt)
+        clear_rest(pool, c, row)
