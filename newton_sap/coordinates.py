@@ -21,7 +21,9 @@ from .conventions import convert_twist, convert_wrench, join, rotation_matrix, s
 from .conventions.frames import rotate as times
 
 METHODS = ("split", "joint", "stacked")
+"""Ways of :meth:`Coordinates.joint_velocity` to find the joint velocities that explain body twists."""
 LAYOUTS = ("bodies", "parts")
+"""Orders of rows of :meth:`Coordinates.stacked_jacobian`."""
 _RCOND = 1.0e-5  # the Jacobian is float32
 
 

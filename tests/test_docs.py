@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from test_isaaclab import lab  # noqa: F401  (a fixture)
+from test_public_interface import documented, load, public_names
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -484,7 +485,7 @@ def test_no_page_is_an_orphan():
 
 
 def test_site_builds(tmp_path):
-    """Sphinx builds the site without a warning; a broken reference or a page outside every contents would be one."""
+    """Sphinx builds the site without a warning, as of a broken reference; every public name has its entry on the API pages."""
     for module in ("sphinx", "myst_nb", "pydata_sphinx_theme", "sphinx_copybutton", "sphinx_design"):
         if find_spec(module) is None:
             pytest.skip(f"{module} is not installed (extra docs)")
@@ -503,6 +504,10 @@ def test_site_builds(tmp_path):
     run = subprocess.run([*command, "-d", str(tmp_path / "trees")], capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
     assert (tmp_path / "site" / "index.html").is_file()
+    entries = "".join(page.read_text(encoding="utf-8") for page in (tmp_path / "site" / "api").glob("*.html"))
+    names = [f"{module}.{name}" for module, names in documented() for name in names or public_names(load(module))]
+    assert len(names) > 60
+    assert [name for name in names if f'id="{name}"' not in entries] == []
 
 
 # Facts ---------------------------------------------------------------------------------------------------------------
