@@ -14,7 +14,15 @@ from . import observables as observe
 from .at_rest import apply_damping_ratios, check_mass_matrix
 from .boundary import bundles, output
 from .boundary.capacity import contact_capacity, newton_capacity
-from .boundary.contacts import collect_contacts, enter_late, fill_contacts, list_by_part, measure_radii, number_slots
+from .boundary.contacts import (
+    collect_contacts,
+    count_foreign,
+    enter_late,
+    fill_contacts,
+    list_by_part,
+    measure_radii,
+    number_slots,
+)
 from .boundary.convention import SapControl, SapState
 from .boundary.couplings import assembling_kernels, attach_model, build_couplings, motions_of_trees, tied_groups
 from .boundary.detection import OwnedDetection
@@ -174,8 +182,9 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
             state_in: State at the start of the step.
             state_out: State at its end.
             control: Joint forces and drive targets; None uses the model's own.
-            contacts: Contacts of a collision pipeline; None means no contact, and is required of a solver that owns a
-                pipeline: it fills ``solver.contacts`` at the pose of ``state_in.joint_q``.
+            contacts: Contacts of a collision pipeline of the same model, which they do not name: only those that name shapes
+                the model lacks are found out, and counted as ``contact_rows_lost``. None means no contact, and is required of a
+                solver that owns a pipeline: it fills ``solver.contacts`` at the pose of ``state_in.joint_q``.
             dt: Step length [s].
             observables: Container made by ``solver.observables(...)``, filled in place.
 
@@ -234,7 +243,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
 
     def _move_freely(self, frame: Frame) -> None:
         """A, r and v_star. Rows are listed by part here already: what a tree leans on is among them."""
-        if frame.rows is not None:
+        if frame.rows is not None and self.model.shape_count:
             rows = [self.tree, self.shapes, self.arrivals, frame.rows]
             self.launches.at_once(list_by_part, min(len(self.arrivals.part_head), 1), rows)
         self.touching.note(self, frame)
@@ -253,6 +262,9 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         self.frames.last = frame
         self.pool.group_count.zero_()
         if frame.rows is None:
+            return
+        if not self.model.shape_count:
+            self.launches.single(count_foreign, 1, [stats, frame.rows])
             return
         arrivals = self.arrivals
         for begun in (arrivals.head, arrivals.left_out, arrivals.push, arrivals.group_count):

@@ -338,6 +338,19 @@ def test_contacts_that_newton_has_no_room_for_are_lost(room):
     assert solver.report().contact_rows_lost == 4 and not solver.report().healthy
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_contacts_given_to_a_model_without_shapes_are_lost(threads):
+    """Whatever shapes they name, it has none of them; also where parts share the rows."""
+    builder, part = newton.ModelBuilder(), newton.ModelBuilder()
+    part.add_body(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), lock_inertia=True)
+    builder.replicate(part, 40)
+    model, worlds = builder.finalize(), Worlds().run(1)
+    solver, state = SolverSAP(model, threads=threads), model.state()
+    solver.step(state, state, None, worlds.contacts, DT)
+    found = worlds.contacts.rigid_contact_count.numpy()[0]
+    assert solver.report().contact_rows_lost == found > 0
+
+
 @pytest.mark.parametrize("chosen", [None, "all", "worlds"])
 def test_lost_rows_belong_to_no_world(chosen):
     """A reset forgets them with the global entities, the mask's last entry."""

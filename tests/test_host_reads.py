@@ -64,6 +64,7 @@ MODELS = {
     "ties": lambda worlds: finish(TIES, worlds=worlds, gravity=-9.81),
     "loops": lambda worlds: many(loops, worlds),
     "quadruped": lambda worlds: many(test_capture.quadruped, worlds),
+    "no shapes": lambda worlds: many(test_capture.pendulum, worlds),
 }
 
 

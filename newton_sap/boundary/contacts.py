@@ -225,6 +225,12 @@ def collect_contacts(
 
 
 @wp.kernel
+def count_foreign(stats: Stats, rows: ContactRows):
+    """Count contacts given to a model without shapes: whatever shapes they name, it has none of them."""
+    count_up(stats.lost_rows, rows.count[0])
+
+
+@wp.kernel
 def enter_late(tree: Tree, shapes: Shapes, arrivals: Arrivals, rows: ContactRows, options: ContactOptions):
     """Enter what overlaps may close; one block per group, whose lanes share its links."""
     block, lane = wp.tid()

@@ -27,7 +27,8 @@ class GivenContacts:
                 raise ValueError(
                     f"contacts live on {contacts.device}, the solver's model on {self.device}; use one device"
                 )
-            self._reserve_contacts(contacts.rigid_contact_max)
+            if self.model.shape_count:  # else none can be its own, and what Newton makes room for stays empty
+                self._reserve_contacts(contacts.rigid_contact_max)
             self._contacts_seen = contacts
         return self.frames.rows(contacts)
 

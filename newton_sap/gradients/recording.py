@@ -117,7 +117,7 @@ class Recorder:
             RowPool, {"*": ROWS_PER_DOF * size.dof_count, "count": 0, "asleep": 0}, self.device, requires_grad=True
         )
         self._launch(dof_power, size.dof_count, [scene, m, rows, s])
-        if frame.rows is not None:
+        if frame.rows is not None and solver.model.shape_count:
             self._launch(self._contact_power, size.group_count, [scene, m, self._pool(solver), s])
         couplings = len(solver.couplings.kind)
         if couplings:
