@@ -10,7 +10,7 @@ import newton.examples
 import warp as wp
 
 from newton_sap import SolverSAP
-from newton_sap.screen import Screen
+from newton_sap.screen import Screen, open_viewer
 
 ANGLE = math.radians(20.0)
 HALF = 0.1  # half the edge of a box [m]
@@ -70,5 +70,5 @@ def main(viewer=None, num_frames=60):
 if __name__ == "__main__":
     parser = newton.examples.create_parser()
     parser.set_defaults(viewer="null", num_frames=60)
-    viewer, args = newton.examples.init(parser)
+    viewer, args = open_viewer(parser)
     main(viewer, args.num_frames)

@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from newton_sap import SolverSAP
-from newton_sap.screen import Screen
+from newton_sap.screen import Screen, open_viewer
 
 COUNT = 10
 HALF = 0.1  # half the edge of a box [m]
@@ -76,5 +76,5 @@ def main(viewer=None, num_frames=120):
 if __name__ == "__main__":
     parser = newton.examples.create_parser()
     parser.set_defaults(viewer="null", num_frames=120)
-    viewer, args = newton.examples.init(parser)
+    viewer, args = open_viewer(parser)
     main(viewer, args.num_frames)

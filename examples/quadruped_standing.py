@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from newton_sap import SolverSAP
-from newton_sap.screen import Screen
+from newton_sap.screen import Screen, open_viewer
 
 DT = 1.0 / 240.0
 SUBSTEPS = 4  # a frame is 1/60 s
@@ -73,5 +73,5 @@ def main(viewer=None, num_frames=120):
 if __name__ == "__main__":
     parser = newton.examples.create_parser()
     parser.set_defaults(viewer="null", num_frames=120)
-    viewer, args = newton.examples.init(parser)
+    viewer, args = open_viewer(parser)
     main(viewer, args.num_frames)

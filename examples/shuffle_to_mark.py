@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from newton_sap import SolverSAP
-from newton_sap.screen import Screen
+from newton_sap.screen import Screen, open_viewer
 
 DT = 1.0 / 60.0
 STEPS = 60
@@ -80,5 +80,5 @@ def main(viewer=None, shots=8):
 if __name__ == "__main__":
     parser = newton.examples.create_parser()
     parser.set_defaults(viewer="null")
-    viewer, args = newton.examples.init(parser)
+    viewer, args = open_viewer(parser)
     main(viewer)

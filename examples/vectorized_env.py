@@ -14,7 +14,7 @@ import warp as wp
 
 from newton_sap import SolverSAP
 from newton_sap.scenes import pendulum_cart
-from newton_sap.screen import Screen
+from newton_sap.screen import Screen, open_viewer
 
 try:
     import torch as xp
@@ -114,5 +114,5 @@ def main(viewer=None, num_frames=240, worlds=64):
 if __name__ == "__main__":
     parser = newton.examples.create_parser()
     parser.set_defaults(viewer="null", num_frames=240)
-    viewer, args = newton.examples.init(parser)
+    viewer, args = open_viewer(parser)
     main(viewer, args.num_frames)

@@ -4,10 +4,54 @@ from __future__ import annotations
 
 import math
 import time
+from argparse import ArgumentParser, Namespace
+from importlib.util import find_spec
 from typing import Any
 
 import newton
 import numpy as np
+
+VIEWERS = {
+    "null": None,
+    "gl": ("pyglet", "newton-sap[viewer]"),
+    "viser": ("viser", "newton-sap[browser]"),
+    "usd": ("pxr", "newton-sap[importers]"),
+    "rerun": ("rerun", "rerun-sdk"),
+}
+"""Newton's viewers, with the module each needs and what to install for it."""
+
+WITHOUT_DISPLAY = "run it under xvfb-run -a, or take --viewer viser, rerun, usd or null"
+"""What works on a machine without a display."""
+
+
+def open_viewer(parser: ArgumentParser) -> tuple[Any, Namespace]:
+    """Return the viewer that the command line asks for, and its arguments, as ``newton.examples.init`` does.
+
+    Where that viewer cannot show anything, the program ends with code 2 and one line that says why.
+    """
+    import newton.examples
+
+    args = parser.parse_args()
+    reason = obstacle(args.viewer) if args.benchmark is False else ""  # which shows nothing, whatever the viewer
+    if reason:
+        parser.exit(2, f"{parser.prog}: --viewer {args.viewer} {reason}\n")
+    return newton.examples.init(parser)
+
+
+def obstacle(viewer: str) -> str:
+    """Return what keeps a viewer from showing anything here, and the remedy; empty if nothing does."""
+    module, package = VIEWERS.get(viewer) or ("", "")
+    if module and find_spec(module) is None:
+        return f"needs {module}: pip install {package!r}"
+    if viewer != "gl":
+        return ""
+    from pyglet.display import get_display
+
+    try:
+        get_display()
+    except Exception as error:  # pyglet names the failure differently on every platform
+        return f"draws with OpenGL, which needs a display, and none was found ({error}); {WITHOUT_DISPLAY}"
+    return ""
 
 
 class Screen:

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from time import sleep
 from types import SimpleNamespace
 
 import newton
@@ -18,7 +17,7 @@ from typer.testing import CliRunner
 from newton_sap import cli, scenes, swap
 from newton_sap.cli.app import app
 from newton_sap.cli.example import run_example
-from newton_sap.cli.patience import patience
+from newton_sap.cli.patience import TEXT
 from newton_sap.compare import contestants
 
 FEATHERSTONE = newton.solvers.SolverFeatherstone
@@ -510,14 +509,25 @@ def test_bundled_example_passes_without_its_graph(name):
     assert result.verdict == "passed" and result.ok, f"{result.message}\n{result.details}"
 
 
-def test_a_word_while_kernels_compile(capfd):
-    """What takes long says why, unless something has come already."""
-    for calls, said in ((False, True), (True, False)):
-        with patience(0.05) as arrived:
-            if calls:
-                arrived()
-            sleep(0.3)
-        assert ("compiles kernels" in capfd.readouterr().err) == said
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run basic_pendulum --num-frames 2",
+        "compare free_body --solvers sap --num-frames 2 --no-reference",
+        "bench cartpole --worlds 1 --eager --seconds 0.01 --repeats 1 --no-accuracy",
+        "demo --num-frames 2",
+    ],
+)
+def test_a_word_before_kernels_compile(command, monkeypatch, tmp_path):
+    """What may take long says so first, on the error stream, also where no terminal shows its progress."""
+    monkeypatch.chdir(tmp_path)
+    arguments, said = command.split(), []
+    if arguments[0] == "demo":  # is a comparison of four, and another test runs it
+        monkeypatch.setattr("newton_sap.cli.compare_command.compare", lambda *_, **__: said.append("begun") or 1 / 0)
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0 or said, result.output
+    assert TEXT in result.stderr and TEXT not in result.stdout
+    assert len(result.stderr.splitlines()) == 1, result.stderr
 
 
 def test_demo_draws_a_picture(tmp_path):

@@ -231,8 +231,8 @@ def stop_before_work(monkeypatch):
         (session, "_run"),
     ):
         monkeypatch.setattr(module, name, reached)
-    for name in ("_require_viewer", "_require_display"):  # what is installed here is not the question
-        monkeypatch.setattr(run_command, name, lambda *arguments: None)
+    # What is installed here is not the question.
+    monkeypatch.setattr(run_command, "_require_drawing", lambda *arguments: None)
     monkeypatch.setattr(bench_command, "_require_native", lambda name: None)
 
 

@@ -1,28 +1,31 @@
 """Viewers by name: what a missing one says, and that their page can be followed."""
 
 import re
+import runpy
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 
 import newton
+import newton.examples
 import pytest
 from typer.testing import CliRunner
 
-from newton_sap.cli import run_command
+from newton_sap import screen
 from newton_sap.cli.app import app
 from newton_sap.cli.example import example_module
 from newton_sap.scenes import sphere
-from newton_sap.screen import Screen, angles
+from newton_sap.screen import VIEWERS, Screen, angles, open_viewer
 
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("viewer", sorted(set(run_command.VIEWERS) - {"null"}))
+@pytest.mark.parametrize("viewer", sorted(set(VIEWERS) - {"null"}))
 def test_missing_viewer_says_what_to_install(monkeypatch, viewer):
     """Before anything is built, the message names the module and the package that brings it."""
-    module, package = run_command.VIEWERS[viewer]
-    monkeypatch.setattr(run_command, "find_spec", lambda name: None if name == module else find_spec(name))
+    module, package = VIEWERS[viewer]
+    monkeypatch.setattr(screen, "find_spec", lambda name: None if name == module else find_spec(name))
     result = CliRunner().invoke(app, ["run", "basic_pendulum", "--viewer", viewer])
     assert result.exit_code == 2
     assert f"--viewer {viewer} needs {module}" in result.output and package in result.output
@@ -31,7 +34,7 @@ def test_missing_viewer_says_what_to_install(monkeypatch, viewer):
 def test_extras_of_the_messages_exist():
     """What a message tells to install is an extra of this package, or a package of its own."""
     extras = set(re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE))
-    named = {re.fullmatch(r"newton-sap\[(\w+)\]", need[1]) for need in run_command.VIEWERS.values() if need}
+    named = {re.fullmatch(r"newton-sap\[(\w+)\]", need[1]) for need in VIEWERS.values() if need}
     assert {match[1] for match in named if match} == {"viewer", "browser", "importers"} <= extras
 
 
@@ -89,6 +92,29 @@ def shown(viewer, times):
     taken = perf_counter() - began
     screen.stay()
     return taken
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only X needs a display of its own")
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda script: script.stem)
+def test_script_without_a_display_says_what_works(script, monkeypatch, capsys):
+    """It ends with code 2 and one line that names other viewers, before anything is built."""
+    pytest.importorskip("pyglet")
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.setattr(sys, "argv", [str(script), "--viewer", "gl"])
+    monkeypatch.setattr(newton.ModelBuilder, "finalize", lambda *_, **__: pytest.fail("a model was built"))
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_path(str(script), run_name="__main__")
+    said = capsys.readouterr().err.splitlines()
+    assert stop.value.code == 2 and len(said) == 1
+    for words in (script.name, "--viewer gl", "display", "viser, rerun, usd or null"):
+        assert words in said[0]
+
+
+def test_viewer_is_opened_as_newton_does(monkeypatch):
+    """Where nothing is in its way, the viewer of the command line comes back with all arguments."""
+    monkeypatch.setattr(sys, "argv", ["script.py", "--viewer", "null", "--num-frames", "7"])
+    viewer, args = open_viewer(newton.examples.create_parser())
+    assert isinstance(viewer, newton.viewer.ViewerNull) and args.num_frames == 7
 
 
 def test_examples_stay_in_a_window_until_it_is_closed():

@@ -17,7 +17,7 @@ from ..bench import SCENES, Settings, bench, report
 from ..bench.session import NATIVE
 from ..bench.timing import Region
 from ..suggest import suggestion
-from .patience import patience
+from .patience import ask_for_patience
 from .usage import UsageError, require_device, require_installed, require_options, require_writable, solver_options
 
 _WIDTH = 190
@@ -68,13 +68,8 @@ def bench_command(
         if file is not None:
             require_writable(flag, file)
     console = _console()
-    with patience() as arrived:
-
-        def show(rows, ratios, profiles):
-            arrived()
-            _show(console, rows, ratios, profiles)
-
-        outcome = bench(settings, show)
+    ask_for_patience()
+    outcome = bench(settings, lambda *tables: _show(console, *tables))
     console.print(report.LEGEND, markup=False)
     facts = report.facts(settings)
     if json_file is not None:

@@ -14,6 +14,7 @@ from rich.table import Table
 from ..compare import compare
 from ..compare.report import FILES, THEORY_LEGEND, cells, prediction_cells, summary
 from ..registry import describe_solver, get_solver, normalise
+from .patience import ask_for_patience
 from .usage import UsageError, require_device, require_options, require_writable, solver_options
 
 
@@ -50,6 +51,7 @@ def compare_command(
 
 def compare_aloud(console, scene, solvers, **how):
     """Compare solvers as :func:`newton_sap.compare.compare` does, and say meanwhile which one is at work."""
+    ask_for_patience()
     with console.status("") as status:
         return compare(scene, solvers, progress=lambda label: status.update(f"{label} ..."), **how)
 

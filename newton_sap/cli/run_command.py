@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from argparse import ArgumentParser
-from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -16,18 +15,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from ..screen import VIEWERS, WITHOUT_DISPLAY, obstacle
 from .example import RunResult, example_module, run_example, solver_class
-from .patience import patience
+from .patience import ask_for_patience
 from .usage import UsageError, require_device, require_writable, solver_options
 
-VIEWERS = {
-    "null": None,
-    "gl": ("pyglet", "newton-sap[viewer]"),
-    "viser": ("viser", "newton-sap[browser]"),
-    "usd": ("pxr", "newton-sap[importers]"),
-    "rerun": ("rerun", "rerun-sdk"),
-}
-"""Newton's viewers, with the module each needs and what to install for it."""
 WATCHED = ("gl", "viser", "rerun")
 """Viewers that run until somebody closes them."""
 
@@ -72,12 +64,11 @@ def run_command(
     if viewer not in VIEWERS:
         raise UsageError(f"viewer {viewer!r} is unknown (accepted: {', '.join(VIEWERS)})")
     drawing = _drawing(viewer, picture, extra)
-    _require_viewer(viewer)
     if picture is not None:
-        _require_display("--picture", "pyglet", "matplotlib")
+        _require_drawing("--picture", "gl")
         viewer, extra = "gl", ["--headless", *extra]
-    elif viewer == "gl":
-        _require_display("--viewer gl")
+    else:
+        _require_drawing(f"--viewer {viewer}", viewer)
     options = solver_options(preset, option)
     example_module(name)
     solver_class(solver, options)
@@ -91,7 +82,8 @@ def run_command(
     arguments = [text for flag, value in given.items() if value is not None for text in (flag, str(value))]
     arguments += ["--test"] * test + ["--quiet"] * (not verbose) + extra
     console = Console(highlight=False)
-    with patience() as arrived, _progress(console, name, frames, arrived) as on_frame:
+    ask_for_patience()
+    with _progress(console, name, frames) as on_frame:
         result = run_example(
             name, solver, arguments, options=options, eager=eager, frames=frames, on_frame=on_frame, picture=picture
         )
@@ -120,25 +112,15 @@ def _drawing(viewer: str, picture: Path | None, extra: list[str]) -> Path | None
     return file
 
 
-def _require_viewer(viewer: str) -> None:
-    """Refuse a viewer whose module is missing, before the example is built."""
-    module, package = VIEWERS[viewer] or ("", "")
-    if module and find_spec(module) is None:
-        raise UsageError(f"--viewer {viewer} needs {module}: pip install {package!r}")
-
-
-def _require_display(option: str, *modules: str) -> None:
-    """Refuse what draws with OpenGL where a module is missing or there is nothing to draw on."""
-    for module in modules:
-        if find_spec(module) is None:
-            raise UsageError(f"{option} needs {module}: pip install 'newton-sap[viewer]'")
-    from pyglet.display import get_display
-
-    try:
-        get_display()
-    except Exception as error:  # pyglet names the failure differently on every platform
-        message = f"{option} draws with OpenGL, which needs a display ({error}); without one, run it under xvfb-run -a"
-        raise UsageError(message) from error
+def _require_drawing(option: str, viewer: str) -> None:
+    """Refuse what a viewer cannot draw here, or not into a picture, before the example is built."""
+    reason = obstacle(viewer)
+    if option == "--picture":
+        reason = reason.replace(WITHOUT_DISPLAY, "run it under xvfb-run -a")  # only gl draws a picture
+        if not reason and find_spec("matplotlib") is None:
+            reason = "needs matplotlib: pip install 'newton-sap[viewer]'"
+    if reason:
+        raise UsageError(f"{option} {reason}")
 
 
 def _usd_file(extra: list[str]) -> Path:
@@ -151,16 +133,15 @@ def _usd_file(extra: list[str]) -> Path:
 
 
 @contextmanager
-def _progress(console: Console, name: str, num_frames: int | None, arrived: Callable[[], None]):
+def _progress(console: Console, name: str, num_frames: int | None):
     if not console.is_terminal:
-        yield lambda frames: arrived()
+        yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(name, total=num_frames)
 
         def on_frame(frames: int) -> None:
-            arrived()
             progress.update(task, completed=frames)
 
         yield on_frame
