@@ -82,6 +82,11 @@ class Coordinates:
                 ``joint_coord_count``) [m, rad], from which bodies are placed by forward kinematics.
         """
         if isinstance(where, (newton.State, SapState)):
+            found = 0 if where.joint_q is None else len(where.joint_q)
+            if found != model.joint_coord_count:
+                raise ValueError(
+                    f"the state has {found} joint coordinates, the model {model.joint_coord_count}; give a state of this model"
+                )
             return cls._build(model, *_evaluate(model, where))
         joint_q = _shaped(where, (model.joint_coord_count,), "joint_q")
         state = model.state()

@@ -145,7 +145,7 @@ def require_healthy(report: SolverReport, before: SolverReport | None) -> None:
     found = []
     for name, what in (
         ("unconverged_steps", "did not converge"),
-        ("non_finite_steps", "is not finite in state, control, model or result"),
+        ("non_finite_steps", "is not finite: NaN or infinity in state, control, model arrays or result"),
     ):
         grown = growth(name) > 0
         if grown.any():

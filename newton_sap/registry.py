@@ -20,7 +20,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from .suggest import suggestion
+from .suggest import suggestion, unknown_option
 
 GROUP = "newton.solvers"
 """Entry-point group that solver plugins register in."""
@@ -150,8 +150,7 @@ def check_options(solver: type, options: Iterable[str]) -> None:
     names = [parameter.name for parameter in parameters]
     for option in options:
         if option not in names:
-            hint = suggestion(option, names) or f" (options: {', '.join(names) or 'none'})"
-            raise UnknownOptionError(f"{solver.__name__} has no option {option!r}{hint}")
+            raise UnknownOptionError(unknown_option(solver, option, names))
 
 
 def install() -> type:
@@ -202,9 +201,16 @@ def _builtin_name(class_name: str) -> str:
 
 def normalise(name: str) -> str:
     """Return the registry's spelling of a name: lower case with underscores; ``"module:Class"`` stays as it is."""
+    name = _text(name)
     attribute = name.partition(":")[2]
     is_class = attribute != attribute.lower()  # names of plugins have no capitals
-    return name.strip() if is_class else _lower(name.strip())
+    return name if is_class else _lower(name)
+
+
+def _text(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a solver must be text such as 'sap', not {name!r}")
+    return name.strip()
 
 
 def _lower(name: str) -> str:
@@ -219,7 +225,7 @@ def _distribution(point: EntryPoint) -> tuple[str, str]:
 
 def _find(name: str) -> SolverInfo:
     rows = _discover()
-    wanted = _lower(name.strip())
+    wanted = _lower(_text(name))
     for row in rows:
         if _lower(row.name) == wanted:
             return row

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 
 import newton
 import warp as wp
@@ -235,6 +236,8 @@ def _density(builder: newton.ModelBuilder, density: float) -> newton.ModelBuilde
 
 
 def _replicated(builder: newton.ModelBuilder, world_count: int, *, ground: bool) -> newton.ModelBuilder:
+    if not isinstance(world_count, Integral) or world_count < 1:
+        raise ValueError(f"world_count must be an integer >= 1, not {world_count!r}")
     scene = newton.ModelBuilder()
     scene.rigid_gap = builder.rigid_gap
     scene.replicate(builder, world_count)

@@ -57,6 +57,7 @@ from .multibody.free_motion import free_motion
 from .multibody.integration import UPDATES, integrate
 from .multibody.kinematics import kinematics
 from .problem import assemble_problem
+from .suggest import naming_options
 from .workspace import ROWS_PER_DOF, Motion, NoLargeGroups, Pools, Problem, RowPool, Stats, allocate
 
 _Base = newton.solvers.SolverBase
@@ -100,6 +101,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
     Observables = observe.Observables
     SUPPORTED_OBSERVABLES: ClassVar[frozenset[str]] = observe.SUPPORTED
 
+    @naming_options
     def __init__(
         self,
         model: newton.Model,

@@ -1,12 +1,35 @@
-"""The end of an error message about a name that is not known."""
+"""Error messages about names that are not known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import wraps
 
 
 def suggestion(name: object, known: Iterable[object], most: int = 1) -> str:
     """Return ``"; did you mean 'x'?"`` with the nearest of the known names, or an empty string if none is near."""
     close = get_close_matches(str(name), [str(candidate) for candidate in known], n=most)
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def unknown_option(owner: type, name: str, known: Iterable[str]) -> str:
+    """Return the message about a keyword that a class does not take."""
+    known = list(known)
+    hint = suggestion(name, known) or f" (options: {', '.join(known) or 'none'})"
+    return f"{owner.__name__} has no option {name!r}{hint}"
+
+
+def naming_options(initialize: Callable[..., None]) -> Callable[..., None]:
+    """Let a constructor say of a keyword that it does not take which one it may be."""
+    known = list(inspect.signature(initialize).parameters)[2:]  # neither self nor the model
+
+    @wraps(initialize)
+    def checked(self, *arguments, **keywords):
+        for name in keywords:
+            if name not in known and name != "model":
+                raise TypeError(unknown_option(type(self), name, known))
+        initialize(self, *arguments, **keywords)
+
+    return checked

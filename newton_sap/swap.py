@@ -57,6 +57,8 @@ def swapped_solvers(target: type, *, options: Mapping[str, Any] | None = None) -
     Yields:
         The log of what was built; it fills up while the example runs.
     """
+    if not isinstance(target, type):
+        raise TypeError(f"target must be a solver class, such as newton_sap.registry.get_solver('sap'), not {target!r}")
     log = SwapLog()
     options = dict(options or {})
     originals = {name: getattr(newton.solvers, name) for name in REPLACEABLE}

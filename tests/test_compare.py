@@ -411,7 +411,9 @@ def test_errors_name_what_is_near():
         compare("sphere", [3])
     with pytest.raises(SpecificationError, match="list of names or a string with commas, not 3"):
         compare("sphere", 3)
-    with pytest.raises(SpecificationError, match="a name or a function that builds one, not 3"):
+    with pytest.raises(
+        SpecificationError, match="a name or a function that returns a newton_sap.scenes.Scene, not int"
+    ):
         compare(3, ["sap"])
 
 

@@ -16,7 +16,8 @@ class OwnedDetection(_Base):
 
     def __init__(self, model, *, collision_pipeline, **schedule):
         if collision_pipeline is not None and not isinstance(collision_pipeline, newton.CollisionPipeline):
-            given = getattr(collision_pipeline, "__name__", type(collision_pipeline).__name__)
+            is_class = isinstance(collision_pipeline, type)
+            given = f"the class {collision_pipeline.__name__}" if is_class else type(collision_pipeline).__name__
             raise TypeError(f"collision_pipeline must be a newton.CollisionPipeline(model) or None, not {given}")
         for name, value in schedule.items():
             if not isinstance(value, (Mapping, type(None))):
@@ -35,6 +36,7 @@ class OwnedDetection(_Base):
         ``solver.contacts`` holds, for substeps, with gaps at the present pose. A recorded graph keeps what it recorded.
 
         Raises:
+            TypeError: A slot or a type that is none of Newton's.
             ValueError: Detection after initialisation, between iterations or of soft bodies, which SAP steps do not have.
         """
         slots, kinds = self.CollisionSlot, self.CollisionFrequencyType
@@ -42,7 +44,14 @@ class OwnedDetection(_Base):
             slots.RIGID: (kinds.AUTO, kinds.PRE_INIT, kinds.NONE),
             slots.SOFT_SELF_CONTACT: (kinds.AUTO, kinds.NONE),
         }
+        for slot in (*(collision_frequency or ()), *(collision_frequency_type or ())):
+            if slot not in list(slots):
+                names = ", ".join(f"solver.CollisionSlot.{s.name}" for s in slots)
+                raise TypeError(f"collision frequencies are given by slot, {names}, not {slot!r}")
         for slot, kind in (collision_frequency_type or {}).items():
+            if kind not in list(kinds):
+                names = ", ".join(f"solver.CollisionFrequencyType.{k.name}" for k in accepted[slot])
+                raise TypeError(f"collision_frequency_type takes {names}, not {kind!r}")
             if kind not in accepted[slot]:
                 names = ", ".join(k.name for k in accepted[slot])
                 raise ValueError(

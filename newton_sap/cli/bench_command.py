@@ -132,7 +132,7 @@ def _solver(name: str, options: Mapping[str, Any] | None = None) -> str:
         require_options(registry.get_solver(name), options or {})
         require_installed(name)
     except (registry.SolverNotFoundError, registry.SolverLoadError) as error:
-        raise UsageError(f"{error}; beside the registry: {', '.join(NATIVE)}") from error
+        raise UsageError(f"{error}; also measured: {', '.join(NATIVE)}") from error
     return name
 
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -144,13 +145,13 @@ def run_example(
     swap = nullcontext(SwapLog()) if target is None else swapped_solvers(noting_contacts(target), options=options)
     try:
         graphs = _unused_graphs() if eager else nullcontext()
-        with swap as log, _command_line([module, *arguments]), clock.attached(log), graphs:
+        with swap as log, _command_line([module, *arguments]), _arguments_named(name), clock.attached(log), graphs:
             _run_to_its_end(module)
         tested = "--test" in arguments
         result.verdict = "interrupted" if clock.interrupted else "passed" if tested else "not tested"
+    except UsageError:
+        raise
     except SystemExit as stop:
-        if stop.code == 2 and clock.example is None:
-            raise UsageError(f"the example {name!r} rejects its arguments, see the line above") from stop
         result.verdict, result.message = "error", f"the example ended itself with code {stop.code}"
     except Exception as error:
         result.verdict = "failed" if clock.testing else "error"
@@ -300,6 +301,23 @@ def _command_line(arguments: list[str]):
         yield
     finally:
         sys.argv = before
+
+
+@contextmanager
+def _arguments_named(name: str):
+    """Let an example that does not take its arguments say so in one line, without its whole usage."""
+    complain = ArgumentParser.error
+
+    def error(parser, message):
+        raise UsageError(
+            f"the example {name!r} rejects its arguments: {message} (python -m newton.examples {name} --help lists them)"
+        )
+
+    ArgumentParser.error = error
+    try:
+        yield
+    finally:
+        ArgumentParser.error = complain
 
 
 def _stepper(log: SwapLog, example: object) -> Any:

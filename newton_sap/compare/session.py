@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,9 @@ def compare(
     tell = progress or (lambda label: None)
     with wp.ScopedDevice(_device(device)):
         shown = build()
+        if not isinstance(shown, scenes.Scene):
+            found = type(shown).__name__
+            raise SpecificationError(f"the function of a scene must return a newton_sap.scenes.Scene, not {found}")
         settings = Settings(
             scene=shown.name,
             solvers=labels,
@@ -214,8 +218,8 @@ def _check(labels: tuple[str, ...], options: dict, frames: int | None) -> None:
     for name in options:
         if name not in labels and name not in {label.partition("/")[0] for label in labels}:
             raise SpecificationError(f"options are given for {name!r}, which is not among {', '.join(labels)}")
-    if frames is not None and frames < 1:
-        raise SpecificationError(f"frames must be at least 1, not {frames}")
+    if frames is not None and (not isinstance(frames, Integral) or frames < 1):
+        raise SpecificationError(f"frames must be an integer >= 1, not {frames!r}")
 
 
 def _device(name: str | None):
@@ -231,7 +235,8 @@ def _builder(scene: str | Callable[[], scenes.Scene]) -> Callable[[], scenes.Sce
     if callable(scene):
         return scene
     if not isinstance(scene, str):
-        raise SpecificationError(f"a scene is a name or a function that builds one, not {scene!r}")
+        given = type(scene).__name__
+        raise SpecificationError(f"a scene is a name or a function that returns a newton_sap.scenes.Scene, not {given}")
     name = registry.normalise(scene)
     if name not in scenes.SCENES:
         hint = suggestion(name, scenes.SCENES)

@@ -117,7 +117,7 @@ def up_axis(name) -> int:
     if isinstance(name, str) and name.upper() in ("X", "Y", "Z"):
         return "XYZ".index(name.upper())
     if isinstance(name, str):
-        return "XYZ".index(_lookup(UP_AXES, name, "up axis"))
+        return "XYZ".index(_lookup({"X": "X", "Y": "Y", "Z": "Z", **UP_AXES}, name, "up axis"))
     if int(name) not in (0, 1, 2):
         raise ValueError(f"up axis must be 0, 1 or 2, not {name!r}")
     return int(name)

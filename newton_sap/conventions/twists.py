@@ -6,7 +6,7 @@ import numpy as np
 
 from .frames import array, rotate, rotation_matrix
 from .pluecker import join, split
-from .table import Convention, convention
+from .table import convention
 
 
 def shift_twist(twist, r, order="linear") -> np.ndarray:
@@ -41,11 +41,11 @@ def power(twist, wrench) -> np.ndarray:
 class _Body:
     """Where a body is, asked for only when a conversion depends on it."""
 
-    def __init__(self, pose, com, point, source: Convention, target: Convention):
+    def __init__(self, pose, com, point, pair: str):
         self._point = None if point is None else array(point, 3, "point")
         self._pose = None if pose is None else array(pose, 7, "pose")
         self._com = None if com is None else array(com, 3, "com")
-        self._pair = f"from {source} to {target}"
+        self._pair = pair
 
     @property
     def pose(self) -> np.ndarray:
@@ -86,10 +86,11 @@ class _Body:
 
 
 def _convert(value, source, target, place, shift, name) -> np.ndarray:
+    pair = f"from {source} to {target}"
     source, target = convention(source), convention(target)
     first, second = split(array(value, 6, name), source.order)
     pose, com, point = place
-    body = _Body(pose, com, point, source, target)
+    body = _Body(pose, com, point, pair)
     same_axes = (source.linear_axes, source.angular_axes) == (target.linear_axes, target.angular_axes)
     if source.point == target.point and same_axes:
         return join(first, second, target.order)

@@ -1,0 +1,100 @@
+"""What a newcomer gets wrong in Python: the message names the thing, what is wrong with it and what to write instead."""
+
+import re
+
+import newton
+import numpy as np
+import pytest
+import warp as wp
+
+from newton_sap import SolverSAP, registry, scenes
+from newton_sap.compare import SpecificationError, compare
+from newton_sap.conventions import convert_twist, up_axis_quaternion
+from newton_sap.coordinates import Coordinates
+from newton_sap.swap import swapped_solvers
+
+
+def model(count=1):
+    """So many free bodies."""
+    builder = newton.ModelBuilder()
+    for _ in range(count):
+        builder.add_body(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), lock_inertia=True)
+    return builder.finalize()
+
+
+def owner():
+    """A solver that collides by itself."""
+    own = model()
+    return SolverSAP(own, collision_pipeline=newton.CollisionPipeline(own))
+
+
+WRONG = {
+    "shortened keyword": (
+        lambda: SolverSAP(model(), max_iter=3),
+        TypeError,
+        "SolverSAP has no option 'max_iter'; did you mean 'max_iterations'?",
+    ),
+    "keyword of another solver": (
+        lambda: SolverSAP(model(), njmax=3),
+        TypeError,
+        "SolverSAP has no option 'njmax' (options: preset, contact_model, ",
+    ),
+    "a class for a pipeline": (
+        lambda: SolverSAP(model(), collision_pipeline=newton.CollisionPipeline),
+        TypeError,
+        "collision_pipeline must be a newton.CollisionPipeline(model) or None, not the class CollisionPipeline",
+    ),
+    "words for a slot": (
+        lambda: owner().set_collision_frequency(collision_frequency_type={"rigid": "auto"}),
+        TypeError,
+        "collision frequencies are given by slot, solver.CollisionSlot.RIGID, ",
+    ),
+    "words for a type": (
+        lambda: owner().set_collision_frequency(collision_frequency_type={SolverSAP.CollisionSlot.RIGID: "auto"}),
+        TypeError,
+        "collision_frequency_type takes solver.CollisionFrequencyType.AUTO, ",
+    ),
+    "no name of a solver": (lambda: registry.get_solver(None), TypeError, "must be text such as 'sap', not None"),
+    "a name for a class": (
+        lambda: swapped_solvers("sap").__enter__(),
+        TypeError,
+        "registry.get_solver('sap'), not 'sap'",
+    ),
+    "no world": (lambda: scenes.quadruped(world_count=0), ValueError, "world_count must be an integer >= 1, not 0"),
+    "half a world": (lambda: scenes.quadruped(world_count=1.5), ValueError, "must be an integer >= 1, not 1.5"),
+    "words for frames": (
+        lambda: compare("sphere", "sap", frames="ten"),
+        SpecificationError,
+        "frames must be an integer >= 1, not 'ten'",
+    ),
+    "a model for a scene": (
+        lambda: compare(model(), "sap"),
+        SpecificationError,
+        "a scene is a name or a function that returns a newton_sap.scenes.Scene, not Model",
+    ),
+    "a function of a model for one of a scene": (
+        lambda: compare(model, "sap"),
+        SpecificationError,
+        "the function of a scene must return a newton_sap.scenes.Scene, not Model",
+    ),
+    "a conversion without a pose": (
+        lambda: convert_twist(np.zeros(6), "newton", "drake"),
+        ValueError,
+        "converting from newton to drake needs pose=",
+    ),
+    "no axis": (lambda: up_axis_quaternion("Q", "Z"), ValueError, "known are X, Y, Z, newton, "),
+    "a state of another model": (
+        lambda: Coordinates.at(model(), model(3).state()),
+        ValueError,
+        "the state has 21 joint coordinates, the model 7; give a state of this model",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_message_says_what_to_do(case):
+    """The exception's type and words."""
+    use, error, words = WRONG[case]
+    with pytest.raises(error, match=re.escape(words)) as caught:
+        use()
+    assert "_src" not in str(caught.value)
