@@ -6,6 +6,10 @@ import inspect
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import wraps
+from typing import Any, TypeVar, cast
+
+Initialize = TypeVar("Initialize", bound=Callable[..., Any])
+"""A constructor, with its signature."""
 
 
 def suggestion(name: object, known: Iterable[object], most: int = 1) -> str:
@@ -21,7 +25,7 @@ def unknown_option(owner: type, name: str, known: Iterable[str]) -> str:
     return f"{owner.__name__} has no option {name!r}{hint}"
 
 
-def naming_options(initialize: Callable[..., None]) -> Callable[..., None]:
+def naming_options(initialize: Initialize) -> Initialize:
     """Let a constructor say of a keyword that it does not take which one it may be."""
     known = list(inspect.signature(initialize).parameters)[2:]  # neither self nor the model
 
@@ -32,4 +36,4 @@ def naming_options(initialize: Callable[..., None]) -> Callable[..., None]:
                 raise TypeError(unknown_option(type(self), name, known))
         initialize(self, *arguments, **keywords)
 
-    return checked
+    return cast(Initialize, checked)

@@ -98,3 +98,16 @@ def test_message_says_what_to_do(case):
     with pytest.raises(error, match=re.escape(words)) as caught:
         use()
     assert "_src" not in str(caught.value)
+
+
+def test_warnings_point_at_the_line_that_caused_them():
+    """Of what a model says in vain and of what a state hopes for in vain: the caller's line, not one of the package."""
+    driven = model()
+    driven.joint_target_ke.fill_(1.0)
+    driven.joint_target_mode.fill_(int(newton.JointTargetMode.POSITION))
+    with pytest.warns(UserWarning, match="drives no free or distance joint") as of_the_model:
+        solver = SolverSAP(driven)
+    state = driven.state(requires_grad=True)
+    with pytest.warns(UserWarning, match="leave nothing on a tape") as of_the_state:
+        solver.step(state, state, None, None, 0.01)
+    assert {warning.filename for warning in (*of_the_model, *of_the_state)} == {__file__}

@@ -34,7 +34,7 @@ def warn_of_options(model) -> None:
             f"actuatorgravcomp of {joints} joints: what compensates gravity is no force of their actuators and beyond their limits"
         )
     if ignored:
-        warnings.warn("SolverSAP does not read these of model.mujoco: " + "; ".join(ignored), stacklevel=3)
+        warnings.warn("SolverSAP does not read these of model.mujoco: " + "; ".join(ignored), stacklevel=4)
 
 
 def _values(model, name: str) -> list:

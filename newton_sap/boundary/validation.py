@@ -190,7 +190,7 @@ def warn_of_missing_gradients(model, state_in, state_out) -> None:
         warnings.warn(
             "the states require gradients and the model does not, so steps leave nothing on a tape; finalize the model with "
             "requires_grad=True",
-            stacklevel=2,
+            stacklevel=6,
         )
 
 
@@ -273,7 +273,7 @@ def _warn_of_free_drives(model) -> None:
         warnings.warn(
             f"{owner_name(model, 'dof', dof)} has a drive (joint_target_mode, joint_target_ke, joint_target_kd), and SolverSAP "
             "drives no free or distance joint; command joint_f, or use a D6 joint of six axes",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
