@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0
+FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7
 
 
 @dataclass
@@ -53,20 +53,26 @@ def internal_edges(places: list[Place], given, velocity) -> set[int]:
             sine = np.linalg.norm(np.cross(normal, away))
             turned = normal @ away > OPPOSED and (sine > TILTED or normal @ away < 0.0)
             shallow = edge.phi0 > 0.0 or edge.phi0 >= SUNK * other.phi0
-            if turned and shallow and _lies_in(at, away, point, normal, max(-other.phi0, 0.0)):
-                heights = [(p.seen_by(body)[0] - point) @ normal for p in alike]
-                slack = [_tolerance(p.seen_by(body)[0], point) for p in alike]
-                if not np.any(np.array(heights) > slack):
+            radius = 0.0
+            if normal @ away >= ROUND:
+                radius = 2.0 * max(edge.phi0 - other.phi0, 0.0) / max(sine, TILTED) ** 2
+            slack = _tolerance(at, point, sine, radius)
+            if turned and shallow and _lies_in(at, away, point, normal, max(-other.phi0, 0.0), slack):
+                seen = [p.seen_by(body) for p in alike]
+                heights = [(x - point) @ normal for x, _ in seen]
+                slacks = [_tolerance(x, point, np.linalg.norm(np.cross(normal, n)), radius) for x, n in seen]
+                if not np.any(np.array(heights) > slacks):
                     inside.add(edge.index)
     return inside
 
 
-def _lies_in(at, away, point, normal, depth) -> bool:
+def _lies_in(at, away, point, normal, depth, slack) -> bool:
     """Whether an edge at a point is in the plane of another contact, whose own point is above the edge's."""
-    height, tolerance = (at - point) @ normal, _tolerance(at, point)
-    way = point - at
-    return -tolerance - SUNK * depth <= height <= tolerance and way @ away > TILTED * np.linalg.norm(way) + tolerance
+    height, way = (at - point) @ normal, point - at
+    return -slack - SUNK * depth <= height <= slack and way @ away > _tolerance(at, point)
 
 
-def _tolerance(at, point) -> float:
-    return ROUNDING * (1.0 + np.linalg.norm(at)) + FLUSH * np.linalg.norm(point - at)
+def _tolerance(at, point, sine=0.0, radius=0.0) -> float:
+    """How far [m] from a plane a point in it may be reported, on a body of a radius, with a normal at an angle of a sine to its."""
+    rounding = ROUNDING * (1.0 + np.linalg.norm(at))
+    return rounding + FLUSH * np.linalg.norm(point - at) + SLID * radius * sine

@@ -31,6 +31,10 @@ ALIKE = wp.constant(wp.float64(0.99))
 """Least cosine between normals of contacts that belong together."""
 SUNK = wp.constant(wp.float64(2.0))
 """How much deeper an edge may be than what sinks in beside it."""
+SLID = wp.constant(wp.float64(0.02))
+"""How far from where it is a point of a round body may be reported, over its radius: a cylinder's is by so much."""
+ROUND = wp.constant(wp.float64(0.7))
+"""Least cosine of the angle between an edge's contact and the surface for a round body that touches both."""
 
 
 PASSED_OVER = wp.constant(-2)
@@ -79,15 +83,35 @@ def tolerance(edge: wp.vec3d, other: wp.vec3d):
 
 
 @wp.func
-def lies_in(pool: ContactPool, edge: int, plane: int):
+def turned_by(pool: ContactPool, plane: int, away: wp.vec3d):
+    """Sine of the angle between the normal of one contact and that of another, both away from their given bodies."""
+    facing = wp.dot(outward(pool, plane), away)
+    return wp.sqrt(wp.max(wp.float64(1.0) - facing * facing, wp.float64(0.0)))
+
+
+@wp.func
+def round_by(pool: ContactPool, edge: int, plane: int):
+    """Radius [m] of a round body that a plane and an edge in it are so far from; zero where it would have to be steep.
+
+    From the edge it is ``r (1 / cos - 1)`` farther away, nearly ``r sin^2 / 2``.
+    """
+    if wp.dot(outward(pool, plane), outward(pool, edge)) < ROUND:
+        return wp.float64(0.0)
+    sine = wp.max(turned_by(pool, plane, outward(pool, edge)), TILTED)
+    return wp.float64(2.0) * wp.max(pool.phi0[edge] - pool.phi0[plane], wp.float64(0.0)) / (sine * sine)
+
+
+@wp.func
+def lies_in(pool: ContactPool, edge: int, plane: int, radius: wp.float64):
     """Whether a contact's point is in the plane of another one, whose own point is above that of the contact."""
     way = pool.gamma[plane] - pool.gamma[edge]
     height = -wp.dot(way, outward(pool, plane))
     tol = tolerance(pool.gamma[edge], pool.gamma[plane])
+    off = tol + SLID * radius * turned_by(pool, plane, outward(pool, edge))
     depth = wp.max(-pool.phi0[plane], wp.float64(0.0))
-    if height > tol or height < -tol - SUNK * depth:
+    if height > off or height < -off - SUNK * depth:
         return False
-    return wp.dot(way, outward(pool, edge)) > TILTED * wp.length(way) + tol
+    return wp.dot(way, outward(pool, edge)) > tol
 
 
 @wp.func
@@ -112,10 +136,10 @@ def go_together(
 
 
 @wp.func
-def is_above(pool: ContactPool, point: wp.vec3d, plane: int):
-    """Whether a point is above the plane of a contact."""
+def is_above(pool: ContactPool, point: wp.vec3d, away: wp.vec3d, plane: int, radius: wp.float64):
+    """Whether a point with its normal is above the plane of a contact."""
     height = wp.dot(point - pool.gamma[plane], outward(pool, plane))
-    return height > tolerance(point, pool.gamma[plane])
+    return height > tolerance(point, pool.gamma[plane]) + SLID * radius * turned_by(pool, plane, away)
 
 
 @wp.func
@@ -130,23 +154,26 @@ def stands_out(
     state: StateArrays,
     edge: int,
     plane: int,
+    radius: wp.float64,
 ):
     """Whether the two shapes of a contact face each other also above a plane, as at a wall."""
     row = pool.row[edge] / 2
     link = moving_link(pool, edge)
+    sign = wp.where(pool.link_a[edge] < 0, wp.float64(1.0), wp.float64(-1.0))
     slot = pool.last_given[link] - 1
     while slot >= 0:
         other = pool.row[slot] / 2
         if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
             alike = wp.dot(pool.normal[slot], pool.normal[edge]) > ALIKE
-            if alike and is_above(pool, pool.gamma[slot], plane):
+            if alike and is_above(pool, pool.gamma[slot], sign * pool.normal[slot], plane, radius):
                 return True
         slot = pool.given_before[slot] - 1
     other = arrivals.left_out[link] - 1
     while other >= 0:
         if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
             gap = measure_gap(tree, bodies, shapes, m, rows, state, other)
-            if wp.dot(gap.normal, pool.normal[edge]) > ALIKE and is_above(pool, touched_at(gap), plane):
+            alike = wp.dot(gap.normal, pool.normal[edge]) > ALIKE
+            if alike and is_above(pool, touched_at(gap), sign * gap.normal, plane, radius):
                 return True
         other = arrivals.next[other] - 1
     return False
@@ -169,9 +196,10 @@ def is_internal(
     while plane >= 0:
         facing = wp.dot(outward(pool, plane), outward(pool, edge))
         shallow = pool.phi0[edge] > wp.float64(0.0) or pool.phi0[edge] >= SUNK * pool.phi0[plane]
-        if facing > OPPOSED and facing < ALIGNED and shallow and lies_in(pool, edge, plane):
+        radius = round_by(pool, edge, plane)
+        if facing > OPPOSED and facing < ALIGNED and shallow and lies_in(pool, edge, plane, radius):
             together = go_together(tree, bodies, shapes, m, pool, rows, state, edge, plane)
-            if together and not stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane):
+            if together and not stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane, radius):
                 return True
         plane = pool.given_before[plane] - 1
     return False
