@@ -564,7 +564,8 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         self._solve_kernel = self._make_solve_kernel(assembles=not self._assembles_apart)
         stages = [] if self.actuators is None else [self.actuators.kernel]
         stages += [adopt_body_velocity] if len(self._adopting_joints) else []
-        stages += [kinematics, *self.touching.kernels, free_motion, collect_contacts]
+        stages += [kinematics, *self.touching.kernels, free_motion]
+        stages += [collect_contacts] if self.model.shape_count else [count_foreign]
         stages += [assemble_problem] if self._assembles_apart else []
         stages += [touch_trees, *self._coupling_kernels] if self._coupling_kernels else []
         stages += [self._solve_kernel, integrate]

@@ -224,7 +224,7 @@ def collect_contacts(
         row = row_after
 
 
-@wp.kernel
+@wp.kernel(enable_backward=False, module="unique")
 def count_foreign(stats: Stats, rows: ContactRows):
     """Count contacts given to a model without shapes: whatever shapes they name, it has none of them."""
     count_up(stats.lost_rows, rows.count[0])
