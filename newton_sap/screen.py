@@ -38,8 +38,8 @@ def open_viewer(parser: ArgumentParser) -> tuple[Any, Namespace]:
     return newton.examples.init(parser)
 
 
-def obstacle(viewer: str) -> str:
-    """Return what keeps a viewer from showing anything here, and the remedy; empty if nothing does."""
+def obstacle(viewer: str, without_display: str = WITHOUT_DISPLAY) -> str:
+    """Return what keeps a viewer from showing anything here, and the remedy, given for want of a display; empty if nothing does."""
     module, package = VIEWERS.get(viewer) or ("", "")
     if module and find_spec(module) is None:
         return f"needs {module}: pip install {package!r}"
@@ -50,7 +50,7 @@ def obstacle(viewer: str) -> str:
     try:
         get_display()
     except Exception as error:  # pyglet names the failure differently on every platform
-        return f"draws with OpenGL, which needs a display, and none was found ({error}); {WITHOUT_DISPLAY}"
+        return f"draws with OpenGL, which needs a display, and none was found ({error}); {without_display}"
     return ""
 
 

@@ -87,9 +87,15 @@ def part_of(tree: Tree, shapes: Shapes, rows: ContactRows, row: int):
 
 
 @wp.func
+def row_count(rows: ContactRows):
+    """How many rows Newton wrote; it counts on where there is no room."""
+    return wp.min(rows.count[0], rows.shape0.shape[0])
+
+
+@wp.func
 def listed_row(rows: ContactRows, row: int):
     """A row if Newton lists so many, else -1."""
-    return wp.where(row < wp.min(rows.count[0], rows.shape0.shape[0]), row, -1)
+    return wp.where(row < row_count(rows), row, -1)
 
 
 @wp.func

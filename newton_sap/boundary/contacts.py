@@ -18,6 +18,7 @@ from .contact_rows import (
     list_rows,
     next_row,
     part_of,
+    row_count,
     share_of,
     share_sorting,
     slots_of,
@@ -191,7 +192,7 @@ def list_by_part(tree: Tree, shapes: Shapes, arrivals: Arrivals, rows: ContactRo
     """Link Newton's rows into one list per part, in ascending order; one thread."""
     for part in range(arrivals.part_head.shape[0]):
         arrivals.part_head[part] = 0
-    count = wp.min(rows.count[0], rows.shape0.shape[0])
+    count = row_count(rows)
     for back in range(count):
         row = count - 1 - back
         part = part_of(tree, shapes, rows, row)
@@ -214,9 +215,8 @@ def collect_contacts(
     threads: int,
 ):
     """List the contacts of every group that may act in this step; of a part, those that were listed for it."""
-    count = wp.min(rows.count[0], rows.shape0.shape[0])
     if wp.tid() == 0 and tree.part == 0:
-        count_up(stats.lost_rows, rows.count[0] - count)
+        count_up(stats.lost_rows, rows.count[0] - row_count(rows))
     row = first_row(tree, arrivals, rows, wp.tid())
     while row >= 0:
         row_after = next_row(arrivals, rows, row, threads)  # before the row goes to its group's list

@@ -23,7 +23,7 @@ from ..workspace import (
     StateArrays,
     Tree,
 )
-from .contact_rows import ContactRows
+from .contact_rows import ContactRows, row_count
 from .gaps import measure_gap
 from .newton_observables import slot_wrench
 
@@ -192,7 +192,7 @@ def observe_gaps(
     threads: int,
 ):
     """Signed distance of every contact at the start of the step, whether or not it acts."""
-    count = wp.min(rows.count[0], rows.shape0.shape[0])
+    count = row_count(rows)
     for i in range(wp.tid(), contact_gap.shape[0], threads):
         gap = NO_CONTACT
         if i < count:

@@ -114,11 +114,11 @@ def _drawing(viewer: str, picture: Path | None, extra: list[str]) -> Path | None
 
 def _require_drawing(option: str, viewer: str) -> None:
     """Refuse what a viewer cannot draw here, or not into a picture, before the example is built."""
-    reason = obstacle(viewer)
-    if option == "--picture":
-        reason = reason.replace(WITHOUT_DISPLAY, "run it under xvfb-run -a")  # only gl draws a picture
-        if not reason and find_spec("matplotlib") is None:
-            reason = "needs matplotlib: pip install 'newton-sap[viewer]'"
+    into_picture = option == "--picture"
+    remedy = "run it under xvfb-run -a" if into_picture else WITHOUT_DISPLAY  # no other viewer draws a picture
+    reason = obstacle(viewer, remedy)
+    if into_picture and not reason and find_spec("matplotlib") is None:
+        reason = "needs matplotlib: pip install 'newton-sap[viewer]'"
     if reason:
         raise UsageError(f"{option} {reason}")
 
