@@ -5,8 +5,9 @@ from contextlib import contextmanager
 
 import warp as wp
 
-from .boundary.damping_ratios import damping_ratios, resolve_damping_ratios, zero_coordinates
+from .boundary.damping_ratios import damping_ratios, inertias_at_dofs, resolve_damping_ratios, zero_coordinates
 from .boundary.validation import require_positive_mass_matrix
+from .inspection import read_mass_matrices
 from .workspace import Motion
 
 SHORT = 1.0e-9
@@ -27,10 +28,11 @@ def place_at_rest(solver, joint_q=None) -> None:
 def keep_motion(solver) -> Iterator[None]:
     """Restore in the end what the last step left, which ``inspect`` and ``update_contacts`` read."""
     arrays = [getattr(motion, name) for motion in (solver.motion, solver.motion_after) for name in Motion.vars]
-    kept = [wp.clone(array) for array in arrays]
+    kept, last = [wp.clone(array) for array in arrays], solver.frames.last
     try:
         yield
     finally:
+        solver.frames.last = last
         for array, before in zip(arrays, kept, strict=True):
             wp.copy(array, before)
 
@@ -38,8 +40,8 @@ def keep_motion(solver) -> Iterator[None]:
 def check_mass_matrix(solver) -> None:
     """Factor the mass matrix once, so that a dof without inertia is named here and not found as NaN later."""
     place_at_rest(solver)
-    motion = solver.motion
-    require_positive_mass_matrix(solver.model, solver.topology, motion.A.numpy(), motion.locked.numpy())
+    locked = solver.motion.locked.numpy()
+    require_positive_mass_matrix(solver.model, solver.topology, read_mass_matrices(solver), locked)
 
 
 def apply_damping_ratios(solver) -> None:
@@ -47,4 +49,7 @@ def apply_damping_ratios(solver) -> None:
     ratios = damping_ratios(solver.model)
     if ratios:
         place_at_rest(solver, zero_coordinates(solver.model))
-        resolve_damping_ratios(solver.model, solver.topology, solver.motion, ratios)
+        inertia = inertias_at_dofs(
+            solver.topology, read_mass_matrices(solver), solver.motion.locked.numpy(), solver.model.joint_dof_count
+        )
+        resolve_damping_ratios(solver.model, inertia, ratios)

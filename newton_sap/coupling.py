@@ -11,6 +11,7 @@ import warp as wp
 from .at_rest import keep_motion, place_at_rest
 from .bodies import rotate
 from .boundary.topology import FREELY, body_name, joint_name, mass_block
+from .inspection import read_mass_matrices
 from .multibody.efforts import gravity_at
 from .multibody.gyroscopic import ALONE, gyroscopic_impulse
 from .multibody.spatial import to_quatd, to_vec3d
@@ -190,7 +191,7 @@ def _inverse_weights(solver, kinds, bodies, offsets) -> dict[int, tuple[float, f
     with keep_motion(solver):
         place_at_rest(solver)
         columns, com, rotation = (array.numpy().copy() for array in (motion.column, motion.com, motion.rotation))
-        locked, blocks = motion.locked.numpy().copy(), motion.A.numpy().copy()
+        locked, blocks = motion.locked.numpy().copy(), read_mass_matrices(solver).copy()
     inverses: dict[int, np.ndarray] = {}
     out = {}
     for row in rows:

@@ -49,7 +49,7 @@ class Frames:
         self._kept = {}
         self._contacts = {}
         self.last = None
-        """The frame whose contacts the solver's pool holds."""
+        """The frame of the last free motion, and of the contacts that the solver's pool holds."""
 
     def clear(self) -> None:
         """Forget the frames, because arrays of the model were replaced."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import warp as wp
 
 from .boundary.topology import mass_block
+from .multibody.mass_matrix import mass_matrices
+from .workspace import Motion, copy_bundle
 
 
 @dataclass(frozen=True)
@@ -26,13 +29,26 @@ class Inspection:
     """(dofs, dofs) ``M + dt D + dt^2 K``."""
 
 
-def read_inspection(topology, motion, dofs: int) -> Inspection:
+def read_mass_matrices(solver) -> np.ndarray:
+    """Return the blocks of ``A`` as of the last free motion; those of parts that share a place are worked out once more."""
+    topology, motion = solver.topology, solver.motion
+    if not solver.scratch.is_in(motion):
+        return motion.A.numpy()
+    last = solver.frames.last
+    whole = copy_bundle(Motion, motion, {"A": wp.zeros(topology.block_size, dtype=wp.float64, device=solver.device)})
+    inputs = [solver.tree, solver.joints, whole, last.efforts, last.dt]
+    wp.launch(mass_matrices, dim=topology.tree_count, inputs=inputs, device=solver.device)
+    return whole.A.numpy()
+
+
+def read_inspection(solver) -> Inspection:
     """Copy the quantities to the host; dofs of loop joints, which are no unknowns, stay zero."""
+    topology, motion, dofs = solver.topology, solver.motion, solver.model.joint_dof_count
     arrays = topology.arrays
     slots = dof_slots(arrays, dofs)
     dofs += int((arrays["dof_qd"] < 0).sum())
     A = np.zeros((dofs, dofs))
-    blocks = motion.A.numpy()
+    blocks = read_mass_matrices(solver)
     for t in range(topology.tree_count):
         here = slots[slice(*arrays["tree_dof_start"][t : t + 2])]
         A[np.ix_(here, here)] = mass_block(arrays, blocks, t)

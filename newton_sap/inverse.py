@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import warp as wp
 
 from .boundary.bundles import minimizer_settings
 from .inspection import dof_slots, live_slots
@@ -43,26 +44,29 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     """Explain the step from ``state_in`` to ``state_out``; see :meth:`newton_sap.SolverSAP.inverse_dynamics`."""
     contacts = solver.contacts if contacts is None else contacts
     frame = solver._open_frame(state_in, state_in, control, contacts, dt)
-    solver._move_bodies(frame)
-    solver._command_actuators(frame)
-    solver._move_freely(frame)
     stats = allocate(Stats, {"*": 1, "groups": solver.topology.group_count}, solver.device)
-    solver._fill_pool(frame, stats)
-    solver._assemble(frame)
-    # Finds which friction bounds and which rebounds the step came to.
-    solver._solve(solver._solve_kernel, frame, stats, solver._settings)
-    place(solver, state_out)  # the observed velocity, in solver coordinates, is motion_after.v0
-    solver.launches.groups(restart_from, [solver.motion, solver.problem, solver.motion_after.v0])
+    place(solver, state_out)
+    observed = wp.clone(solver.motion_after.v0)  # the velocity in solver coordinates
     # No iteration: evaluates once, at the observed velocity.
     settings = minimizer_settings(replace(solver.options, max_iterations=0, friction_bound="start"))
-    solver._solve(solver._make_solve_kernel(assembles=False), frame, stats, settings)
-    return _collect(solver, stats, frame.dt)
+    evaluate = solver._make_solve_kernel(assembles=False)
+    with solver.launches:
+        solver._move_bodies(frame)
+        solver._command_actuators(frame)
+        with solver.launches.unbroken():
+            solver._move_freely(frame)
+            solver._fill_pool(frame, stats)
+            solver._assemble(frame)
+            # Finds which friction bounds and which rebounds the step came to.
+            solver._solve(solver._solve_kernel, frame, stats, solver._settings)
+            solver.launches.groups(restart_from, [solver.motion, solver.problem, observed])
+            solver._solve(evaluate, frame, stats, settings)
+    return _collect(solver, stats, observed.numpy(), frame.dt)
 
 
-def _collect(solver, stats: Stats, dt: float) -> InverseDynamics:
+def _collect(solver, stats: Stats, observed: np.ndarray, dt: float) -> InverseDynamics:
     topology, motion, problem, pool = solver.topology, solver.motion, solver.problem, solver.pool
     slots = dof_slots(topology.arrays, solver.model.joint_dof_count)
-    observed = solver.motion_after.v0.numpy()
     explained = np.zeros(topology.dof_count)
     counts, dofs, impulse = problem.count.numpy(), problem.dof.numpy(), problem.impulse.numpy()
     for g, first in enumerate(topology.arrays["group_dof_start"][:-1]):

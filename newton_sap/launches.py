@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -17,7 +18,8 @@ import warp as wp
 
 from .boundary.topology import Topology
 from .linalg.lanes import BLOCK_DIM
-from .workspace import Tree
+from .scratch import Scratch, parts_of_threads
+from .workspace import Tree, copy_bundle
 
 KEPT = 4
 """How many ways to launch a kernel are remembered, and how many sets of a caller's arrays: programs step to and fro between
@@ -56,6 +58,7 @@ class Recorded:
 class Part:
     """A range of groups and their trees: ``tree`` says where it begins."""
 
+    number: int
     tree: Tree
     tree_count: int
     group_count: int
@@ -70,10 +73,10 @@ class Launches:
     borrows_arrays = True
     """As arguments of launches that it remembers."""
 
-    def __init__(self, tree: Tree, topology: Topology, threads: int, device):
+    def __init__(self, tree: Tree, topology: Topology, scratch: Scratch, threads: int, device):
         self.device = device
         groups = topology.group_count if topology.dof_count else 0  # without dofs there is nothing to solve
-        self._whole = Part(tree, topology.tree_count, groups, Recorded(device))
+        self._whole = Part(0, tree, topology.tree_count, groups, Recorded(device))
         self._parts = [self._whole]
         parts = len(topology.part_start) - 1
         if parts > 1:
@@ -81,6 +84,8 @@ class Launches:
         threads = min(threads, len(self._parts))
         self._threads = [ThreadPoolExecutor(1, "newton_sap") for _ in range(threads)] if threads > 1 else []
         self._ahead = False
+        self._scratch = scratch
+        self._unbroken = False
 
     def single(self, kernel, count: int, inputs: list) -> None:
         """Launch a kernel that parts do not share, after all that waits."""
@@ -121,6 +126,8 @@ class Launches:
 
     def wait(self) -> None:
         """Launch what waits; a graph is recorded, and replayed, by one thread. Raises what went wrong in others."""
+        if self._unbroken:
+            raise RuntimeError("parts cannot wait for each other while the place of their scratch is in use")
         try:
             if not self._threads or self.device.is_capturing:
                 _run_all(self._parts)
@@ -130,6 +137,16 @@ class Launches:
             for part in self._parts:
                 part.waiting.clear()  # also what comes after a failure: it is not for the next step
 
+    @contextmanager
+    def unbroken(self) -> Iterator[None]:
+        """Stages between which no part may wait for others: the next part's scratch takes the place of this one's. To be opened
+        inside ``with launches:``."""
+        self._unbroken = self._scratch.is_shared
+        try:
+            yield
+        finally:
+            self._unbroken = False
+
     def __enter__(self):
         self._ahead = True
 
@@ -138,10 +155,10 @@ class Launches:
         self.wait()
 
     def _run_by_threads(self) -> None:
-        parts, threads = len(self._parts), len(self._threads)
+        shares = parts_of_threads(len(self._parts), len(self._threads))
         pending = [
-            thread.submit(_run_all, self._parts[i * parts // threads : (i + 1) * parts // threads])
-            for i, thread in enumerate(self._threads)
+            thread.submit(_run_all, [self._parts[i] for i in share])
+            for thread, share in zip(self._threads, shares, strict=True)
         ]
         for future in pending:
             future.exception()  # waits, and raises nothing
@@ -157,7 +174,8 @@ class Launches:
         for part in self._parts:
             count = count_of(part)
             if count:
-                part.waiting.append(self._launcher(part, launch, kernel, count, [part.tree, *inputs]))
+                own = self._scratch.own(inputs, part.number)
+                part.waiting.append(self._launcher(part, launch, kernel, count, [part.tree, *own]))
         if not self._ahead or len(self._parts) == 1:
             self.wait()
 
@@ -172,11 +190,9 @@ class Launches:
         """Return a part of the groups."""
         start, end = topology.part_start[part : part + 2].tolist()
         first, last = topology.arrays["group_tree_start"][[start, end]].tolist()
-        own = Tree()
-        for name in Tree.vars:
-            setattr(own, name, getattr(self._whole.tree, name))
-        own.first_group, own.first_tree, own.part, own.part_groups = start, first, part, end - start
-        return Part(own, last - first, end - start, Recorded(self.device))
+        its = {"first_group": start, "first_tree": first, "part": part, "part_groups": end - start}
+        own = copy_bundle(Tree, self._whole.tree, its)
+        return Part(part, own, last - first, end - start, Recorded(self.device))
 
 
 def _run_all(parts: list[Part]) -> None:

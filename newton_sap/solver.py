@@ -57,8 +57,9 @@ from .multibody.free_motion import free_motion
 from .multibody.integration import UPDATES, integrate
 from .multibody.kinematics import kinematics
 from .problem import assemble_problem
+from .scratch import Scratch, allocate_motion, allocate_problem, allocate_rows
 from .suggest import naming_options
-from .workspace import ROWS_PER_DOF, Motion, NoLargeGroups, Pools, Problem, RowPool, Stats, allocate
+from .workspace import NoLargeGroups, Stats, allocate
 
 _Base = newton.solvers.SolverBase
 _ACTUATED = int(newton.ModelFlags.ACTUATOR_PROPERTIES | newton.ModelFlags.JOINT_DOF_PROPERTIES)
@@ -206,10 +207,11 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
             self._move_bodies(frame)
             self._command_actuators(frame)
             self._detect_contacts(frame.state_in, frame.dt)
-            self._move_freely(frame)
-            self._prepare_contacts(frame)
-            self._assemble(frame)
-            self._minimize(frame)
+            with self.launches.unbroken():
+                self._move_freely(frame)
+                self._prepare_contacts(frame)
+                self._assemble(frame)
+                self._minimize(frame)
             observe.observe_actuation(self, frame, observables)
             self._integrate(frame)
             self._publish(frame)
@@ -245,6 +247,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
 
     def _move_freely(self, frame: Frame) -> None:
         """A, r and v_star. Rows are listed by part here already: what a tree leans on is among them."""
+        self.frames.last = frame
         if frame.rows is not None and self.model.shape_count:
             rows = [self.tree, self.shapes, self.arrivals, frame.rows]
             self.launches.at_once(list_by_part, min(len(self.arrivals.part_head), 1), rows)
@@ -261,12 +264,11 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
 
     def _fill_pool(self, frame: Frame, stats: Stats) -> None:
         """The same, counting in ``stats`` what finds no room."""
-        self.frames.last = frame
         self.pool.group_count.zero_()
         if frame.rows is None:
             return
         if not self.model.shape_count:
-            self.launches.single(count_foreign, 1, [stats, frame.rows])
+            self.launches.at_once(count_foreign, 1, [stats, frame.rows])
             return
         arrivals = self.arrivals
         for begun in (arrivals.head, arrivals.left_out, arrivals.push, arrivals.group_count):
@@ -284,11 +286,11 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         if not self._assembles_apart:
             return
         if self._coupling_kernels:
-            self.launches.groups(touch_trees, [self.couplings, self.pools.couplers])
+            self.launches.groups(touch_trees, [self.couplings, self.couplers])
         inputs = [self.joints, self.bodies, self.motion, self.pools, self.problem, frame.step]
         self.launches.groups(assemble_problem, inputs)
         for kernel in self._coupling_kernels:
-            inputs = [self.joints, self.couplings, self.motion, self.pools.couplers, self.problem]
+            inputs = [self.joints, self.couplings, self.motion, self.couplers, self.problem]
             self.launches.groups(kernel, [*inputs, frame.step.joints, frame.dt])
 
     def _minimize(self, frame: Frame) -> None:
@@ -461,7 +463,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
     def inspect(self) -> Inspection:
         """Velocities and mass matrix of the last step in float64, for debugging; reads the device, so not inside a capture."""
         require_no_capture(self.device, "inspect()")
-        return read_inspection(self.topology, self.motion, self.model.joint_dof_count)
+        return read_inspection(self)
 
     def inverse_dynamics(self, state_in, state_out, control, contacts, dt: float) -> InverseDynamics:
         """Explain an observed step: contact impulses in closed form, and the force that nothing accounts for.
@@ -502,30 +504,18 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
     def _allocate(self) -> None:
         """Make every array that a step uses."""
         size, device = self.topology, self.device
-        counts = {"*": size.dof_count, "group_speed": size.group_count}
-        counts |= dict.fromkeys(("locked", "leans"), size.tree_count)
-        links = ("position", "rotation", "com", "velocity", "bias", "mass", "moment", "inertia", "momentum")
-        counts |= dict.fromkeys(links, size.link_count)
-        counts |= {"A": size.block_size, "factor": size.factor_size}
-        self.motion = allocate(Motion, counts, device)
-        unused = ["column", "bias", "mass", "moment", "inertia", "A", "factor", "v_star", "v", "travel"]
-        unused += ["drive_speed", "leans", "group_speed"]
-        self.motion_after = allocate(Motion, counts | dict.fromkeys(unused, 0), device)
-        self.motion_after.bias = self.motion_after.momentum  # velocity_products.push_products minds that
-        rows = ROWS_PER_DOF * size.dof_count
-        self.pools = Pools()
-        self.pools.rows = allocate(RowPool, {"*": rows, "count": size.group_count, "asleep": size.group_count}, device)
-        self.couplings, self.pools.couplers = build_couplings(self.model, size, size.loop_joints, device)
+        self.scratch = Scratch(size, self.options.threads, self.model)
+        self.motion, self.motion_after = allocate_motion(self.scratch, size)
+        self.rows = allocate_rows(self.scratch, size)
+        self.problem = allocate_problem(self.scratch, size)
+        self.couplings, self.couplers = build_couplings(self.model, size, size.loop_joints, device)
         self._coupling_kernels = assembling_kernels(self.couplings)
         moves = motions_of_trees(self.couplings, size, self.model, self.options.position_update)
         self.tree = size.to_device(tied_groups(self.couplings), moves, device)
         self.touching = Touching(self.couplings, size, self.model, moves)
         self.large = NoLargeGroups()
-        self.launches = Launches(self.tree, size, self.options.threads, device)
+        self.launches = Launches(self.tree, size, self.scratch, self.options.threads, device)
         self.frames = Frames()
-        unknowns = {"*": size.dof_count, "count": size.group_count, "tree_start": size.tree_count}
-        unknowns |= {"first": size.dof_count if size.several_trees else 0}
-        self.problem = allocate(Problem, unknowns, device)
         self.stats = allocate(Stats, {"*": 1, "groups": size.group_count}, device)
         scalar = wp.float64 if self.options.precision == "float64" else wp.float32
         self.hessian = wp.zeros(size.hessian_size, dtype=scalar, device=device)

@@ -21,7 +21,7 @@ from .linalg.lanes import BLOCK_DIM
 ROWS_PER_DOF = 5
 """Scalar rows one dof can carry: two position limits, drive, dry friction, velocity limit."""
 
-_OF_SPINS = ("mu_torsional", "mu_rolling")
+OF_SPINS = ("mu_torsional", "mu_rolling")
 """Arrays of contacts that only spin friction needs."""
 
 DIRECT_DOFS, DIRECT_TREES = 512, 32
@@ -505,20 +505,18 @@ def allocate(struct_type, sizes: dict[str, int], device, requires_grad: bool = F
     return bundle
 
 
+def copy_bundle(struct_type, bundle, changed: dict):
+    """Return a copy of a struct with some members changed."""
+    copy = struct_type()
+    for name in struct_type.vars:
+        setattr(copy, name, changed.get(name, getattr(bundle, name)))
+    return copy
+
+
 def allocate_arrivals(rows: int, groups: int, links: int, parts: int, device) -> Arrivals:
     """Return lists for ``rows`` contacts of Newton."""
     sizes = {"*": groups, "left_out": links, "next": rows, "phi0": rows, "lane_count": parts * BLOCK_DIM}
     return allocate(Arrivals, {**sizes, "part_head": parts if parts > 1 else 0}, device)
-
-
-def allocate_contacts(part_start, groups: int, links: int, stride: int, spins: bool, device) -> ContactPool:
-    """Return a contact pool with the slots of each part, whose pairs have at most ``stride`` unknowns."""
-    capacity = int(part_start[-1])
-    sizes = {"*": capacity, "group_count": groups, "group_start": groups, "last_given": links}
-    sizes |= dict.fromkeys(_OF_SPINS, capacity if spins else 0)
-    sizes |= {"unknown": capacity * stride, "J": capacity * stride}
-    starts = wp.array(part_start, dtype=wp.int32, device=device)
-    return allocate(ContactPool, sizes, device, stride=stride, part_start=starts)
 
 
 def allocate_large_groups(
@@ -540,6 +538,6 @@ def slot_bytes(stride: int, spins: bool) -> int:
     """Memory of one slot of a contact pool [bytes]."""
     arrays = {name: variable.type for name, variable in ContactPool.vars.items() if hasattr(variable.type, "dtype")}
     per_unknown = {"unknown", "J"}
-    unused = () if spins else _OF_SPINS
+    unused = () if spins else OF_SPINS
     sizes = {name: wp.types.type_size_in_bytes(array.dtype) for name, array in arrays.items() if name not in unused}
     return sum(size * (stride if name in per_unknown else 1) for name, size in sizes.items())

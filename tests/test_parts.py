@@ -12,6 +12,7 @@ from newton_sap import SolverSAP
 from newton_sap.boundary import topology
 from newton_sap.boundary.capacity import likely_contacts, share_contacts
 from newton_sap.boundary.topology import build_topology
+from newton_sap.scratch import CONTACT, JACOBIAN, ROW, UNKNOWN
 
 
 @pytest.fixture
@@ -48,6 +49,55 @@ def test_contacts_in_any_order(small_parts):
     shuffled = Rollout(names).run(shuffle=3)
     assert parts_of(shuffled.solver) >= 2
     assert_same_bits(shuffled.everything(), plain.everything())
+
+
+def all_that_is_told(rollout):
+    """Observables of one more step, and what is asked for after it: forces, the mass matrix, what explains the step."""
+    solver, before = rollout.solver, rollout.state
+    kinds = SolverSAP.SUPPORTED_OBSERVABLES
+    observables = solver.observables(kinds, contacts=rollout.contacts)
+    after = rollout.model.state()
+    rollout.pipeline.collide(before, rollout.contacts)
+    solver.step(before, after, rollout.control, rollout.contacts, 0.005, observables=observables)
+    for name in CONTACT + JACOBIAN:
+        spoil(getattr(solver.pool, name))
+    for name in ROW:
+        spoil(getattr(solver.rows, name))
+    for name in UNKNOWN:
+        spoil(getattr(solver.problem, name))
+    told = [getattr(observables, kind).numpy() for kind in sorted(kinds)]
+    forces = newton.Contacts(rollout.contacts.rigid_contact_max, 0, requested_attributes={"force"})
+    solver.update_contacts(forces)
+    told += [forces.force.numpy(), *vars(solver.inspect()).values()]
+    explained = solver.inverse_dynamics(before, after, rollout.control, rollout.contacts, 0.005)
+    return [*told, *vars(explained).values()]
+
+
+def spoil(array):
+    """Put what nobody can use in the place of what nobody should read."""
+    array.numpy().view(np.uint8).fill(255)  # -1, or NaN
+
+
+@pytest.mark.parametrize("names", [tuple(WORLDS), ("quadruped",) * 7], ids=["unlike", "alike"])
+@pytest.mark.parametrize("threads", (1, 2))
+def test_scratch_is_used_up(names, threads, small_parts):
+    """Parts that keep their scratch in one place tell the same as those with places of their own, and do not ask it."""
+    whole = Rollout(names).run(30)
+    small_parts(8 if len(set(names)) > 1 else 20)
+    several = Rollout(names, threads=threads).run(30)
+    solver = several.solver
+    assert solver.scratch.is_shared and parts_of(solver) > 2
+    assert solver.scratch.is_in(solver.motion) == (len(set(names)) == 1)
+    assert len(solver.pool.J) < 0.8 * solver.pool.stride * len(solver.pool.row)
+    assert_same_bits(all_that_is_told(several), all_that_is_told(whole))
+
+
+def test_parts_cannot_wait_while_scratch_is_in_use(small_parts):
+    """A launch for all parts among stages that hand scratch on would find that of the last part alone."""
+    small_parts(8)
+    launches = Rollout(tuple(WORLDS)).solver.launches
+    with launches, launches.unbroken(), pytest.raises(RuntimeError, match="scratch is in use"):
+        launches.single(None, 1, [])
 
 
 def global_table_and_paddle(worlds=5):

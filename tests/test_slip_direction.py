@@ -12,7 +12,7 @@ from test_laws import frames, samples
 from newton_sap.constraints.laws import contact_law
 from newton_sap.constraints.response import hessian_block, tangential
 from newton_sap.constraints.slip_direction import follow_slip
-from newton_sap.workspace import ContactPool, allocate_contacts
+from newton_sap.workspace import ContactPool, allocate
 
 LAWS = ("sap", "lagged", "similar", "spin")
 COUNT = 240
@@ -41,7 +41,7 @@ def walk_kernel(law):
 
 def slots(law, n, p):
     """A contact pool with one slot for each normal and row of parameters of tests/test_laws.py."""
-    pool = allocate_contacts([0, COUNT], groups=1, links=1, stride=1, spins=True, device="cpu")
+    pool = allocate(ContactPool, {"*": COUNT}, "cpu", stride=1)
     pool.normal.assign(n)
     pool.spin_of.fill_(0 if law == "spin" else -1)
     if law == "sap":

@@ -10,12 +10,12 @@ import warnings
 import newton
 import numpy as np
 
+from ..scratch import allocate_contacts
 from ..workspace import (
     Arrivals,
     ContactPool,
     LargeGroups,
     allocate_arrivals,
-    allocate_contacts,
     allocate_large_groups,
     slot_bytes,
 )
@@ -93,7 +93,7 @@ def likely_contacts(model, topology) -> np.ndarray:
     return np.bincount(arrays["tree_group"], by_tree, topology.group_count).astype(np.int64)
 
 
-def contact_storage(model, topology, options, rows: int) -> tuple[Arrivals, ContactPool]:
+def contact_storage(model, topology, options, scratch, rows: int) -> tuple[Arrivals, ContactPool]:
     """Return lists for ``rows`` contacts of Newton, and slots for those that act."""
     device = model.device
     stride = topology.pair_stride if options.contact_point == "witness" else topology.contact_stride
@@ -103,7 +103,7 @@ def contact_storage(model, topology, options, rows: int) -> tuple[Arrivals, Cont
         count = default_contact_capacity(likely, rows, per_contact * slot_bytes(stride, options.spin_friction))
     shares = per_contact * share_contacts(count, likely, topology.part_start)
     groups, links = topology.group_count, topology.link_count
-    pool = allocate_contacts(shares, groups, links, stride, options.spin_friction, device)
+    pool = allocate_contacts(scratch, shares, groups, links, stride, options.spin_friction)
     return allocate_arrivals(rows, groups, links, len(topology.part_start) - 1, device), pool
 
 

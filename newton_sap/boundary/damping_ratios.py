@@ -5,7 +5,6 @@ from __future__ import annotations
 import newton
 import numpy as np
 
-from ..workspace import Motion
 from .topology import actuator_table, joint_name, mass_block
 
 _POSITION = int(newton.JointTargetMode.POSITION)
@@ -29,10 +28,9 @@ def zero_coordinates(model) -> np.ndarray:
     return q
 
 
-def inertias_at_dofs(topology, motion: Motion, dofs: int) -> np.ndarray:
+def inertias_at_dofs(topology, A: np.ndarray, locked: np.ndarray, dofs: int) -> np.ndarray:
     """(D,) inertia ``1 / (M^-1)_ii`` that a force on one dof moves; 0 where the velocity is prescribed, NaN outside of trees."""
     arrays, out = topology.arrays, np.full(dofs, np.nan)
-    A, locked = motion.A.numpy(), motion.locked.numpy()
     for t in range(topology.tree_count):
         first, last = arrays["tree_dof_start"][t : t + 2]
         inertia = np.zeros(last - first)
@@ -42,16 +40,15 @@ def inertias_at_dofs(topology, motion: Motion, dofs: int) -> np.ndarray:
     return out
 
 
-def resolve_damping_ratios(model, topology, motion: Motion, ratios: list[tuple[int, list[int], bool]]) -> None:
+def resolve_damping_ratios(model, inertia: np.ndarray, ratios: list[tuple[int, list[int], bool]]) -> None:
     """Write the damping ``2 ratio sqrt(stiffness inertia)`` into the model, in the place of the ratio.
 
-    ``ratios`` is what :func:`newton_sap.boundary.actuator_rows.read_damping_ratios` returned, ``motion`` is placed at
-    :func:`zero_coordinates`. Drives that have damping keep it.
+    ``ratios`` is what :func:`newton_sap.boundary.actuator_rows.read_damping_ratios` returned, ``inertia`` what
+    :func:`inertias_at_dofs` did at :func:`zero_coordinates`. Drives that have damping keep it.
 
     Raises:
         NotImplementedError: A joint that closes a loop, by name.
     """
-    inertia = inertias_at_dofs(topology, motion, model.joint_dof_count)
     bias, gear = model.mujoco.actuator_biasprm.numpy().copy(), model.mujoco.actuator_gear.numpy()
     ke, kd, mode = (getattr(model, f"joint_target_{name}").numpy().copy() for name in ("ke", "kd", "mode"))
     for a, dofs, is_drive in ratios:

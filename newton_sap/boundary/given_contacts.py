@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import newton
 
+from ..workspace import Pools
 from .capacity import contact_storage, large_group_storage
 from .contact_rows import ContactRows
 
@@ -47,7 +48,7 @@ class GivenContacts:
     def _allocate_contacts(self, rows: int) -> None:
         """Make lists for ``rows`` contacts of Newton, and slots for those that act."""
         size, device = self.topology, self.device
-        self.arrivals, self.pool = contact_storage(self.model, size, self.options, rows)
-        self.pools.contacts = self.pool
+        self.arrivals, self.pool = contact_storage(self.model, size, self.options, self.scratch, rows)
+        self.pools = self.scratch.join(Pools, contacts=self.pool, rows=self.rows, couplers=self.couplers)
         if size.needs_iterations:
             self.large = large_group_storage(size, self.problem, self.motion, self.pools, device)

@@ -86,6 +86,21 @@ class Topology:
         """Whether groups of worlds touch kinematic bodies of another one, the global world's."""
         return self.group_count > 1 and self.group_world[-1] == -1  # that one comes last
 
+    @property
+    def part_dofs(self) -> np.ndarray:
+        """(P + 1,) first dof of each part, and the end."""
+        return self.arrays["group_dof_start"][self.part_start]
+
+    @property
+    def parts_are_alike(self) -> bool:
+        """Whether the mass matrices of all parts have the same zeros, as far as a shorter part reaches."""
+        tree_size = np.diff(self.arrays["tree_dof_start"])
+        reach = self.arrays["dof_last"] - np.arange(self.dof_count)
+        shape = np.stack([reach, np.repeat(tree_size, tree_size)])
+        parts = np.split(shape, self.part_dofs[1:-1], axis=1)
+        longest = max(parts, key=lambda part: part.shape[1])
+        return all(np.array_equal(part, longest[:, : part.shape[1]]) for part in parts)
+
     def to_device(self, group_tied: np.ndarray, tree_moves: np.ndarray, device) -> Tree:
         """Return the structure as a bundle of device arrays, with what couplings do to groups and trees."""
         arrays = self.arrays | {"group_tied": group_tied, "tree_moves": tree_moves}

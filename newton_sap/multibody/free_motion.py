@@ -6,9 +6,9 @@ from ..boundary.convention import Orders
 from ..packed import pack_motion, pack_tree
 from ..prefetch import fetch_tree
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
-from .efforts import Efforts, external_wrench, joint_effort, own_inertia
+from .efforts import Efforts, external_wrench, joint_effort
 from .gyroscopic import gyroscopic_impulse
-from .mass_matrix import diagonal_entry, factor_free_motion, solve_free, write_column
+from .mass_matrix import factor_free_motion, solve_free, write_column
 from .reach import add_reactions, driven_speed, free_speed, note_pushes
 from .spatial import angular, cross_force, inertia_times, motion, velocity_at
 from .velocity_products import follow_change, rounds_needed
@@ -86,8 +86,8 @@ def free_motion(
     for up in range(end - start):
         link = end - 1 - up
         for dof in range(tree.links[link].dof_start, tree.links[link + 1].dof_start):
-            write_column(tree, m, t, link, dof)
-            add_joint_terms(tree, joints, m, efforts, state.joint_q, t, link, dof, dt)
+            armature = write_column(tree, joints, m, efforts, t, link, dof, dt)
+            project_momentum(tree, joints, m, efforts, state.joint_q, link, dof, armature, dt)
         add_to_parent(tree, m, link)
     factor_free_motion(tree, m, t)
     if rounds > 0:
@@ -102,23 +102,20 @@ def free_motion(
 
 
 @wp.func
-def add_joint_terms(
+def project_momentum(
     tree: Tree,
     joints: Joints,
     m: Motion,
     efforts: Efforts,
     joint_q: wp.array[wp.float32],
-    t: int,
     link: int,
     dof: int,
+    armature: wp.float64,
     dt: wp.float64,
 ):
-    """Armature, implicit damping and spring on the diagonal, and the dof's entry of r = A v_star in v_star's place."""
-    armature, implicit = own_inertia(tree, joints, efforts, link, dof, dt)
+    """The dof's entry of r = A v_star, in v_star's place."""
     i = dof - tree.links[link].dof_start
     effort = joint_effort(tree, joints, efforts, joint_q, link, i, m.v0[dof])
-    diagonal = diagonal_entry(tree, t, dof)
-    m.A[diagonal] = m.A[diagonal] + armature + implicit
     m.v_star[dof] = wp.dot(m.column[dof], m.momentum[link]) + armature * m.v0[dof] + dt * effort
 
 

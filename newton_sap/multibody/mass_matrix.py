@@ -4,7 +4,8 @@ import warp as wp
 
 from ..linalg.cholesky import Skyline, factor_alone, row_filling, row_stride, solve_alone
 from ..linalg.inner_loops import write_symmetric
-from ..workspace import Motion, Tree
+from ..workspace import Joints, Motion, Tree
+from .efforts import Efforts, own_inertia
 from .spatial import inertia_times
 
 wp.set_module_options({"enable_backward": False})
@@ -21,10 +22,10 @@ def diagonal_entry(tree: Tree, t: int, dof: int):
 
 
 @wp.func
-def write_column(tree: Tree, m: Motion, t: int, link: int, dof: int):
-    """Column ``dof`` of the mass matrix: the subtree's momentum under a unit rate, seen by every dof above it.
+def write_column(tree: Tree, joints: Joints, m: Motion, efforts: Efforts, t: int, link: int, dof: int, dt: wp.float64):
+    """Column ``dof`` of A: the subtree's momentum under a unit rate, seen by every dof above it, and what the dof adds itself.
 
-    Entries of dofs that do not move each other keep the zero that they were made with.
+    Entries of dofs that do not move each other keep the zero that they were made with. Returns the armature.
     """
     first = tree.trees[t].dof_start
     size = tree.trees[t + 1].dof_start - first
@@ -32,6 +33,19 @@ def write_column(tree: Tree, m: Motion, t: int, link: int, dof: int):
     F = inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.column[dof])
     path = tree.links[link].path_start
     write_symmetric(m.A, block, size, tree.path_dof, path, tree.links[link + 1].path_start, first, dof, m.column, F)
+    armature, implicit = own_inertia(tree, joints, efforts, link, dof, dt)
+    diagonal = diagonal_entry(tree, t, dof)
+    m.A[diagonal] = m.A[diagonal] + armature + implicit
+    return armature
+
+
+@wp.kernel
+def mass_matrices(tree: Tree, joints: Joints, m: Motion, efforts: Efforts, dt: wp.float64):
+    """A of every tree once more, after free motion."""
+    t = wp.tid()
+    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
+        for dof in range(tree.links[link].dof_start, tree.links[link + 1].dof_start):
+            write_column(tree, joints, m, efforts, t, link, dof, dt)
 
 
 @wp.func
