@@ -16,7 +16,9 @@ WIDTH = 640
 
 def commands() -> list[list[str]]:
     """The README's commands that draw a picture, as arguments of ``newton-sap``."""
-    lines = re.findall(r"newton-sap (run .*--picture docs/img/\S+)`", (ROOT / "README.md").read_text(encoding="utf-8"))
+    lines = re.findall(
+        r"newton-sap (run [^`]*--picture docs/img/[^`]+)`", (ROOT / "README.md").read_text(encoding="utf-8")
+    )
     return [shlex.split(line) for line in lines]
 
 
