@@ -14,7 +14,7 @@ import numpy as np
 import warp as wp
 
 from ..scenes import Scene
-from .scenes import PILES, RENEWAL, BenchScene
+from .scenes import RENEWAL, BenchScene
 
 PER_GRAPH = 2
 """Steps per captured graph: the two states change places, so the second step ends where the first began."""
@@ -22,40 +22,19 @@ PER_GRAPH = 2
 REFINE = {"featherstone": 8}
 """Divisor of the time step for explicit solvers; their time per step covers all the smaller ones."""
 
-CAPACITIES = {
-    "ant": (80, 24),
-    "ant_active": (80, 24),
-    "boxes10": (320, 80),
-    "gripper": (120, 24),
-    "humanoid": (200, 48),
-    "humanoid_active": (200, 48),
-    "quadruped": (160, 40),
-    "quadruped_active": (160, 40),
-    "spheres32": (640, 256),
-    **{f"pile{count}": (24 * count, 8 * count) for count in PILES},
-}
-"""Rows and contacts per world; SolverMuJoCo's own defaults come from the start state and overflow."""
 
-FEW_CONTACTS = 16
-"""Contacts per world of the other scenes."""
-
-STEEL_ROWS = 128
-"""Constraint rows per articulation that SolverSteel gets where its default of 32 overflows."""
-
-
-def default_options(solver: str, scene: str) -> dict[str, Any]:
+def default_options(solver: str, scene: BenchScene) -> dict[str, Any]:
     """Return the keywords a peer needs on a scene."""
-    if solver == "mujoco" and scene in CAPACITIES:
-        rows, contacts = CAPACITIES[scene]
-        return {"njmax": rows, "nconmax": contacts}
-    if solver == "steel" and scene.startswith(("humanoid", "quadruped")):
-        return {"articulation_constraint_max": STEEL_ROWS}
+    if solver == "mujoco" and scene.mujoco_rows is not None:
+        return {"njmax": scene.mujoco_rows, "nconmax": scene.contacts}
+    if solver == "steel" and scene.steel_rows is not None:
+        return {"articulation_constraint_max": scene.steel_rows}
     return {}
 
 
 def contact_room(scene: BenchScene) -> int:
-    """Return how many contacts the scene needs, in all worlds; some solvers pay for capacity rather than contacts."""
-    return (CAPACITIES[scene.name][1] if scene.name in CAPACITIES else FEW_CONTACTS) * scene.worlds
+    """Return how many contacts the scene needs, in all worlds."""
+    return scene.contacts * scene.worlds
 
 
 def make_pipeline(scene: BenchScene) -> newton.CollisionPipeline:
@@ -72,7 +51,7 @@ def make_warp_run(scene: BenchScene, solver: str, solver_class: type, options: d
         scene,
         solver,
         solver_class,
-        {**default_options(solver, scene.name), **options},
+        {**default_options(solver, scene), **options},
         refine=REFINE.get(solver, 1),
         room=contact_room(scene) if collides else None,
         forces=() if scene.forces is None else scene.forces,

@@ -14,7 +14,7 @@ import newton
 import numpy as np
 import warp as wp
 
-from ..bodies import weight
+from ..scenes import Scene
 
 STIFFNESS = 1.0e4
 """Contact stiffness [N/m] of every shape."""
@@ -27,6 +27,10 @@ TABLE = 64
 """Different force vectors before the sequence repeats."""
 PILES = (32, 128, 512, 1024)
 """Spheres in each of the piles."""
+FEW_CONTACTS = 16
+"""Contacts per world of scenes that say nothing else."""
+STEEL_ROWS = 128
+"""Constraint rows per articulation that SolverSteel gets where its default of 32 overflows."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +52,14 @@ class BenchScene:
     """Whether everything should come to rest, so that contact forces carry the weight."""
     conservative: bool = False
     """Whether energy should be conserved."""
+    contacts: int = FEW_CONTACTS
+    """Contacts per world that there is room for; some solvers pay for capacity rather than contacts."""
+    mujoco_rows: int | None = None
+    """Constraint rows per world for SolverMuJoCo; None where its own default, which comes from the start state, does."""
+    steel_rows: int | None = None
+    """Constraint rows per articulation for SolverSteel; None for its default."""
 
-    def state(self) -> newton.State:
-        """Return the initial state, body poses consistent with the joint coordinates."""
-        state = self.model.state()
-        newton.eval_fk(self.model, self.model.joint_q, self.model.joint_qd, state)
-        return state
-
-    def weight(self) -> float:
-        """Return the weight [N] of all bodies under the model's gravity."""
-        return weight(self.model)
+    state, weight = Scene.state, Scene.weight  # they ask the model only
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,9 @@ class Recipe:
     """Whether everything comes to rest on the ground if no forces move it."""
     by_name: bool = False
     """Whether it runs only where it is asked for, as scenes do that are one large world."""
+    contacts: int = FEW_CONTACTS
+    mujoco_rows: int | None = None
+    steel_rows: int | None = None
 
 
 def make_scene(name: str, worlds: int = 1, device: str | None = None) -> BenchScene:
@@ -105,6 +110,9 @@ def make_scene(name: str, worlds: int = 1, device: str | None = None) -> BenchSc
         floor=recipe.floor if recipe.ground else -math.inf,
         rests=recipe.ground and recipe.rests and not recipe.amplitude,
         conservative=recipe.conservative,
+        contacts=recipe.contacts,
+        mujoco_rows=recipe.mujoco_rows,
+        steel_rows=recipe.steel_rows,
     )
 
 
@@ -294,24 +302,35 @@ def _quadruped(builder: newton.ModelBuilder) -> None:
     builder.joint_target_q[-12:] = builder.joint_q[-12:]
 
 
+_HUMANOID = {"contacts": 48, "mujoco_rows": 200, "steel_rows": STEEL_ROWS}
+_QUADRUPED = {"contacts": 40, "mujoco_rows": 160, "steel_rows": STEEL_ROWS}
+
 SCENES: dict[str, Recipe] = {
     "cartpole": Recipe(
         _cartpole, "a cart with a double pendulum, no contact", dt=0.002, ground=False, conservative=True
     ),
     "sphere": Recipe(_sphere, "a sphere on the ground"),
     "box": Recipe(_box, "a box on the ground"),
-    "boxes10": Recipe(_boxes10, "a tower of ten boxes", warm_up=250),
-    "spheres32": Recipe(_spheres32, "32 spheres in a bin", warm_up=300),
-    "gripper": Recipe(_gripper, "two fingers that hold a box by friction", floor=0.4),
-    "ant": Recipe(_ant, "an ant that stands with slack joints"),
-    "ant_active": Recipe(_ant, "an ant with random joint forces", amplitude=1.5),
-    "humanoid": Recipe(_humanoid, "a humanoid on its back"),
-    "humanoid_active": Recipe(_humanoid, "a humanoid with random joint forces", amplitude=40.0),
-    "quadruped": Recipe(_quadruped, "a quadruped that its drives keep standing"),
-    "quadruped_active": Recipe(_quadruped, "a quadruped with random joint forces against its drives", amplitude=15.0),
+    "boxes10": Recipe(_boxes10, "a tower of ten boxes", warm_up=250, contacts=80, mujoco_rows=320),
+    "spheres32": Recipe(_spheres32, "32 spheres in a bin", warm_up=300, contacts=256, mujoco_rows=640),
+    "gripper": Recipe(_gripper, "two fingers that hold a box by friction", floor=0.4, contacts=24, mujoco_rows=120),
+    "ant": Recipe(_ant, "an ant that stands with slack joints", contacts=24, mujoco_rows=80),
+    "ant_active": Recipe(_ant, "an ant with random joint forces", amplitude=1.5, contacts=24, mujoco_rows=80),
+    "humanoid": Recipe(_humanoid, "a humanoid on its back", **_HUMANOID),
+    "humanoid_active": Recipe(_humanoid, "a humanoid with random joint forces", amplitude=40.0, **_HUMANOID),
+    "quadruped": Recipe(_quadruped, "a quadruped that its drives keep standing", **_QUADRUPED),
+    "quadruped_active": Recipe(
+        _quadruped, "a quadruped with random joint forces against its drives", amplitude=15.0, **_QUADRUPED
+    ),
     **{
         f"pile{count}": Recipe(
-            _pile(count), f"{count} spheres that collapse in a bin", warm_up=100, rests=False, by_name=True
+            _pile(count),
+            f"{count} spheres that collapse in a bin",
+            warm_up=100,
+            rests=False,
+            by_name=True,
+            contacts=8 * count,
+            mujoco_rows=24 * count,
         )
         for count in PILES
     },
