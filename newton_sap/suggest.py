@@ -26,11 +26,16 @@ def unknown_option(owner: type, name: str, known: Iterable[str]) -> str:
 
 
 def naming_options(initialize: Initialize) -> Initialize:
-    """Let a constructor say of a keyword that it does not take which one it may be."""
+    """Let a constructor say of a keyword that it does not take which one it may be, and that options have keywords."""
     known = list(inspect.signature(initialize).parameters)[2:]  # neither self nor the model
 
     @wraps(initialize)
     def checked(self, *arguments, **keywords):
+        for value in arguments[1:]:  # behind the model
+            owner = type(self).__name__
+            raise TypeError(
+                f"{owner} takes options by keyword, as in {owner}(model, {known[0]}=...), not {value!r} by itself"
+            )
         for name in keywords:
             if name not in known and name != "model":
                 raise TypeError(unknown_option(type(self), name, known))

@@ -39,6 +39,11 @@ WRONG = {
         TypeError,
         "SolverSAP has no option 'njmax' (options: preset, contact_model, ",
     ),
+    "an option without its keyword": (
+        lambda: SolverSAP(model(), "drake"),
+        TypeError,
+        "SolverSAP takes options by keyword, as in SolverSAP(model, preset=...), not 'drake' by itself",
+    ),
     "a class for a pipeline": (
         lambda: SolverSAP(model(), collision_pipeline=newton.CollisionPipeline),
         TypeError,
