@@ -11,6 +11,8 @@ from typing import Any
 import newton
 import numpy as np
 
+from .suggest import absent_device
+
 VIEWERS = {
     "null": None,
     "gl": ("pyglet", "newton-sap[viewer]"),
@@ -27,7 +29,7 @@ WITHOUT_DISPLAY = "run it under xvfb-run -a, or take --viewer viser, rerun, usd 
 def open_viewer(parser: ArgumentParser) -> tuple[Any, Namespace]:
     """Return the viewer that the command line asks for, and its arguments, as ``newton.examples.init`` does.
 
-    Where that viewer cannot show anything, the program ends with code 2 and one line that says why.
+    Where that viewer cannot show anything, or the device is not there, the program ends with code 2 and one line that says why.
     """
     import newton.examples
 
@@ -35,6 +37,8 @@ def open_viewer(parser: ArgumentParser) -> tuple[Any, Namespace]:
     reason = obstacle(args.viewer) if args.benchmark is False else ""  # which shows nothing, whatever the viewer
     if reason:
         parser.exit(2, f"{parser.prog}: --viewer {args.viewer} {reason}\n")
+    if absent := absent_device(args.device):
+        parser.exit(2, f"{parser.prog}: {absent}\n")
     return newton.examples.init(parser)
 
 

@@ -25,6 +25,18 @@ def unknown_option(owner: type, name: str, known: Iterable[str]) -> str:
     return f"{owner.__name__} has no option {name!r}{hint}"
 
 
+def absent_device(name: str | None) -> str:
+    """Return why ``--device`` cannot be what it is, and which devices there are; empty where Warp has it. None is the default one."""
+    import warp as wp
+
+    try:
+        wp.get_device(name)
+    except Exception as error:  # Warp raises different ones for malformed and for absent devices
+        here = ", ".join(str(device) for device in wp.get_devices())
+        return f"--device {name!r} cannot be used: {error} (devices here: {here})"
+    return ""
+
+
 def naming_options(initialize: Initialize) -> Initialize:
     """Let a constructor say of a keyword that it does not take which one it may be, and that options have keywords."""
     known = list(inspect.signature(initialize).parameters)[2:]  # neither self nor the model

@@ -110,6 +110,15 @@ def test_script_without_a_display_says_what_works(script, monkeypatch, capsys):
         assert words in said[0]
 
 
+def test_script_on_a_device_that_is_not_there_says_which_are(monkeypatch, capsys):
+    """A script that is asked for an absent device ends with code 2 and one line that names those of the machine."""
+    monkeypatch.setattr(sys, "argv", ["script.py", "--viewer", "null", "--device", "cuda:99"])
+    with pytest.raises(SystemExit) as stop:
+        open_viewer(newton.examples.create_parser())
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert stop.value.code == 2 and "--device 'cuda:99' cannot be used" in line and "devices here: cpu" in line
+
+
 def test_viewer_is_opened_as_newton_does(monkeypatch):
     """Where nothing is in its way, the viewer of the command line comes back with all arguments."""
     monkeypatch.setattr(sys, "argv", ["script.py", "--viewer", "null", "--num-frames", "7"])

@@ -12,6 +12,7 @@ from .. import registry
 from ..compare.contestants import absence
 from ..config import resolve_options
 from ..solver import SolverSAP
+from ..suggest import absent_device
 
 
 class UsageError(ValueError):
@@ -55,13 +56,8 @@ def require_installed(name: str) -> None:
 
 def require_device(name: str | None) -> None:
     """Raise :class:`UsageError` if Warp has no such device; None is the default one."""
-    import warp as wp
-
-    try:
-        wp.get_device(name)
-    except Exception as error:  # Warp raises different ones for malformed and for absent devices
-        here = ", ".join(str(device) for device in wp.get_devices())
-        raise UsageError(f"--device {name!r} cannot be used: {error} (devices here: {here})") from error
+    if reason := absent_device(name):
+        raise UsageError(reason)
 
 
 def require_writable(option: str, path: Path) -> None:
