@@ -447,7 +447,7 @@ def test_command_writes_its_reports(tmp_path):
         "--option", "xpbd.iterations=3", "--device", "cpu",
     )  # fmt: skip
     assert code == 0, text
-    assert "closed form mm" in text and "written:" in text
+    assert "closed form mm" in text and "written:" in text and "what each row means" not in text
     assert sorted(path.name for path in folder.iterdir()) == ["compare.html", "compare.json", "compare.md"]
     rows = json.loads((folder / "compare.json").read_text(encoding="utf-8"))["rows"]
     assert rows[1]["metrics"]["iterations_max"] == 3 and "iterations=3" in rows[1]["parameters"]["keywords given"]
@@ -458,6 +458,7 @@ def test_command_ends_with_1_if_a_solver_gave_nothing(plugins):
     code, text = invoke("free_body", "--solvers", "sap,broken", "--num-frames", "2", "--no-reference")
     assert code == 1
     assert "no such chip" in text
+    assert "--output FOLDER writes a report that says what each row means" in text
 
 
 def test_output_must_be_a_folder(tmp_path):

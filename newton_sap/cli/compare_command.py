@@ -17,6 +17,8 @@ from ..registry import describe_solver, get_solver, normalise
 from .patience import ask_for_patience
 from .usage import UsageError, require_device, require_options, require_writable, solver_options
 
+REPORT_HINT = "--output FOLDER writes a report that says what each row means, with curves and all parameters"
+
 
 def compare_command(
     scene: str,
@@ -44,6 +46,8 @@ def compare_command(
         console, scene, solvers, frames=num_frames, reference=reference, options=keywords, device=device
     )
     _show(console, result)
+    if output is None:
+        console.print(REPORT_HINT, markup=False, soft_wrap=True)
     for path in result.write(output) if output is not None else []:
         console.print(f"written: {path}", markup=False, soft_wrap=True)
     return 0 if result.complete else 1
