@@ -2,8 +2,8 @@
 
 The laws give every impulse as a function of the velocity at the end of the step: ``gamma`` follows in closed form, and
 ``A (v - v_star) - J^T gamma`` is the momentum left over. For a step of the solver itself it vanishes up to the tolerance
-and the rounding of the states, which makes it a health figure. Only what comes from the solve needs one, to be found again:
-friction bounds (``friction_bound``) and who bounces.
+and the rounding of the states, which makes it a health figure. Friction bounds (``friction_bound``) and which contacts bounce come
+from the solve itself: where they matter, one solve finds them again.
 """
 
 from __future__ import annotations

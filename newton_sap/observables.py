@@ -87,7 +87,7 @@ _ATTRIBUTES = {
 def load_kernels(solver, kinds) -> None:
     """Compile what observables of some kinds launch, so that a step which fills them can be captured at once."""
     kinds = set(kinds)
-    kernels = []
+    kernels = []  # one of a module stands for all that the module has
     if kinds & _STANDARD:
         kernels.append(_standard().observe_contact_forces)
     if kinds & _OURS:

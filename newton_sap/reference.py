@@ -1,10 +1,10 @@
-"""The whole SAP step in plain NumPy float64: slow, dense, and short enough to be read in one sitting.
+"""The whole SAP step in plain NumPy float64: slow, dense, and written to be read.
 
 It is the oracle of the Warp kernels and shares no code with them: every formula is written out again from
 ``docs/formulation.md``. Nothing here is tuned for speed; each step rebuilds everything from the model's arrays.
 :mod:`newton_sap.reference_multibody` holds kinematics and free motion, :mod:`newton_sap.reference_edges` what contacts
-it passes over, :mod:`newton_sap.reference_convex` the laws and the minimiser; this module builds the constraints and puts
-the step together.
+it passes over, :mod:`newton_sap.reference_couplings` what closes loops, :mod:`newton_sap.reference_convex` the laws and the
+minimiser; this module builds the constraints and puts the step together.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The only code that knows Newton's objects: conventions, topology, contacts and output."""
+"""Newton's objects, translated for the kernels: conventions, topology, contacts, actuators, checks and output."""

@@ -1,4 +1,4 @@
-"""The generalised force of MuJoCo's direct actuators, as an observable; drives report theirs in ``forces``."""
+"""The generalised force of MuJoCo's direct actuators, as an observable; that of drives is in ``own_observables``."""
 
 import warp as wp
 

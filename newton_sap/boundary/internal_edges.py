@@ -1,9 +1,9 @@
 """Open contacts with edges inside a surface: a floor of tiles, a mesh or a heightfield has many, and none sticks out.
 
-What comes along such a surface meets the next tile's edge, or triangle's, before it touches that tile itself. Newton then reports
+What comes along such a surface meets the edge of the next tile, or triangle, before it touches that tile itself. Newton then reports
 a distance straight at the edge, and a step that kept it from closing would stop the body as at a wall. Another contact of
-that body tells better: in its plane lies the edge, and above that of the edge's contact lies its own point, so that the edge's
-normal cannot be one of the surface. A wall that stands on the floor has points above the floor's plane, and stays.
+the body shows that there is no wall. The edge lies in the plane of that contact, and that contact's point lies above the plane
+through the edge: so the edge's normal cannot be one of the surface. A wall on a floor has points above the floor's plane, and stays.
 """
 
 import warp as wp

@@ -1,5 +1,7 @@
-"""A model's arrays on the host, and parts of a model that coupled solvers hand out: what MuJoCo's tables say of the whole model
-concerns them in part."""
+"""A model's arrays on the host, and which of a whole model's dofs a part of it has.
+
+Coupled solvers hand out parts; MuJoCo's tables are about the whole model there, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line ``newton-sap``: run Newton's examples with this solver, a demonstration, and what is installed."""
+"""The command line ``newton-sap``: Newton's examples under this solver, comparisons, benchmarks, and what is installed."""
 
 from __future__ import annotations
 
