@@ -16,6 +16,7 @@ ANGLE = math.radians(20.0)
 HALF = 0.1  # half the edge of a box [m]
 DT = 1.0 / 240.0
 SUBSTEPS = 4  # a frame is 1/60 s
+FRAMES = 60  # until the outcome can be judged
 
 
 def build_model():
@@ -35,7 +36,7 @@ def build_model():
     return builder.finalize()
 
 
-def main(viewer=None, num_frames=60):
+def main(viewer=None, num_frames=FRAMES):
     """Simulate, check the two distances and return them [m]."""
     model = build_model()
     solver = SolverSAP(model)
@@ -59,9 +60,11 @@ def main(viewer=None, num_frames=60):
     expected = 0.5 * 9.81 * (math.sin(ANGLE) - 0.2 * math.cos(ANGLE)) * time**2
     print(solver.report())
     print(f"mu 0.5 moved {1e3 * sticks:.3f} mm; mu 0.2 slid {slides:.4f} m, Coulomb's law gives {expected:.4f} m")
-    if sticks > 2.0e-3:
+    if num_frames < FRAMES:
+        print(f"cut short: the outcome is judged after {FRAMES} frames")
+    elif sticks > 2.0e-3:
         raise RuntimeError(f"the box with mu 0.5 should stick, but moved {sticks:.4f} m")
-    if abs(slides - expected) > 0.03 * expected:
+    elif abs(slides - expected) > 0.03 * expected:
         raise RuntimeError(f"the box with mu 0.2 slid {slides:.4f} m instead of {expected:.4f} m within 3 %")
     screen.stay()
     return sticks, slides
@@ -69,6 +72,6 @@ def main(viewer=None, num_frames=60):
 
 if __name__ == "__main__":
     parser = newton.examples.create_parser()
-    parser.set_defaults(viewer="null", num_frames=60)
+    parser.set_defaults(viewer="null", num_frames=FRAMES)
     viewer, args = open_viewer(parser)
     main(viewer, args.num_frames)

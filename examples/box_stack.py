@@ -15,6 +15,7 @@ COUNT = 10
 HALF = 0.1  # half the edge of a box [m]
 DT = 1.0 / 240.0
 SUBSTEPS = 4  # a frame is 1/60 s
+FRAMES = 120  # until the outcome can be judged
 
 
 def build_model():
@@ -39,7 +40,7 @@ def ground_force(model, contacts, contact_f):
     return float(up[second < 0].sum() - up[first < 0].sum())
 
 
-def main(viewer=None, num_frames=120):
+def main(viewer=None, num_frames=FRAMES):
     """Simulate, check that the tower stands and return the height of the top box [m]."""
     model = build_model()
     solver = SolverSAP(model)
@@ -65,9 +66,11 @@ def main(viewer=None, num_frames=120):
     force = ground_force(model, contacts, observables.contact_f)
     print(solver.report())
     print(f"top box at {top:.4f} m, lean {1e3 * lean:.3f} mm, ground carries {force / weight:.4f} of the weight")
-    if abs(top - (2 * COUNT - 1) * HALF) > 0.02 or lean > 5.0e-3:
+    if num_frames < FRAMES:
+        print(f"cut short: the outcome is judged after {FRAMES} frames")
+    elif abs(top - (2 * COUNT - 1) * HALF) > 0.02 or lean > 5.0e-3:
         raise RuntimeError(f"the tower should stand, but its top is at {top:.3f} m and it leans by {lean:.4f} m")
-    if abs(force - weight) > 0.01 * weight:
+    elif abs(force - weight) > 0.01 * weight:
         raise RuntimeError(f"the ground carries {force:.1f} N instead of {weight:.1f} N within 1 %")
     screen.stay()
     return top
@@ -75,6 +78,6 @@ def main(viewer=None, num_frames=120):
 
 if __name__ == "__main__":
     parser = newton.examples.create_parser()
-    parser.set_defaults(viewer="null", num_frames=120)
+    parser.set_defaults(viewer="null", num_frames=FRAMES)
     viewer, args = open_viewer(parser)
     main(viewer, args.num_frames)

@@ -15,6 +15,7 @@ SUBSTEPS = 4  # a frame is 1/60 s
 EDGE = 0.05  # of the cube [m]
 LIFT = 0.2  # [m]
 CLOSED, RAISING = 0.3, 0.6  # when the fingers are closed, and when the hand begins to rise [s]
+FRAMES = 150  # until the outcome can be judged
 
 
 def add_gripper(builder):
@@ -74,7 +75,7 @@ def hand_above_cube(state):
     return float(hand - cube)
 
 
-def main(viewer=None, num_frames=150):
+def main(viewer=None, num_frames=FRAMES):
     """Simulate, check that the cube is held and return its height [m]."""
     model = build_model()
     solver = SolverSAP(model)
@@ -100,9 +101,11 @@ def main(viewer=None, num_frames=150):
     slip = hand_above_cube(state) - gripped
     print(solver.report())
     print(f"hand raised by {hand - 0.2:.4f} m, cube at {cube:.4f} m, slip since it is gripped {1e3 * slip:.3f} mm")
-    if cube < 0.9 * LIFT:
+    if num_frames < FRAMES:
+        print(f"cut short: the outcome is judged after {FRAMES} frames")
+    elif cube < 0.9 * LIFT:
         raise RuntimeError(f"the cube should be lifted to {LIFT + 0.5 * EDGE:.3f} m, but it is at {cube:.3f} m")
-    if abs(slip) > 2.0e-3:
+    elif abs(slip) > 2.0e-3:
         raise RuntimeError(f"the cube should stay between the fingers, but it slipped by {1e3 * slip:.2f} mm")
     screen.stay()
     return float(cube)
@@ -110,6 +113,6 @@ def main(viewer=None, num_frames=150):
 
 if __name__ == "__main__":
     parser = newton.examples.create_parser()
-    parser.set_defaults(viewer="null", num_frames=150)
+    parser.set_defaults(viewer="null", num_frames=FRAMES)
     viewer, args = open_viewer(parser)
     main(viewer, args.num_frames)

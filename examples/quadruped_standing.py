@@ -14,6 +14,7 @@ from newton_sap.screen import Screen, open_viewer
 DT = 1.0 / 240.0
 SUBSTEPS = 4  # a frame is 1/60 s
 LEGS = [0.2, 0.4, -0.6, -0.2, -0.4, 0.6, -0.2, 0.4, -0.6, 0.2, -0.4, 0.6]  # joint angles [rad]
+FRAMES = 120  # until the outcome can be judged
 
 
 def build_model():
@@ -39,7 +40,7 @@ def build_model():
     return builder.finalize()
 
 
-def main(viewer=None, num_frames=120):
+def main(viewer=None, num_frames=FRAMES):
     """Simulate, check that the robot stands still and return the height of its base [m]."""
     model = build_model()
     solver = SolverSAP(model)
@@ -62,9 +63,11 @@ def main(viewer=None, num_frames=120):
     speed = float(np.abs(state.body_qd.numpy()).max())
     print(solver.report())
     print(f"base at {height:.4f} m, fastest link {speed:.2e} m/s or rad/s")
-    if not 0.44 < height < 0.48:
+    if num_frames < FRAMES:
+        print(f"cut short: the outcome is judged after {FRAMES} frames")
+    elif not 0.44 < height < 0.48:
         raise RuntimeError(f"the robot should stand with its base at 0.46 m, but it is at {height:.3f} m")
-    if speed > 0.02:
+    elif speed > 0.02:
         raise RuntimeError(f"the robot should stand still, but a link moves at {speed:.3f} m/s or rad/s")
     screen.stay()
     return height
@@ -72,6 +75,6 @@ def main(viewer=None, num_frames=120):
 
 if __name__ == "__main__":
     parser = newton.examples.create_parser()
-    parser.set_defaults(viewer="null", num_frames=120)
+    parser.set_defaults(viewer="null", num_frames=FRAMES)
     viewer, args = open_viewer(parser)
     main(viewer, args.num_frames)
