@@ -461,6 +461,13 @@ def test_command_ends_with_1_if_a_solver_gave_nothing(plugins):
     assert "--output FOLDER writes a report that says what each row means" in text
 
 
+def test_misspelt_names_are_answered_at_once():
+    """Who misspells a scene or a solver is not asked for patience first."""
+    for arguments in (["quadrped"], ["sphere", "--solvers", "sap,mujco"]):
+        code, text = invoke(*arguments)
+        assert code == 2 and "did you mean" in text and "setting up" not in text
+
+
 def test_output_must_be_a_folder(tmp_path):
     """A file in the folder's place is a usage error before anything runs."""
     (tmp_path / "taken").write_text("")

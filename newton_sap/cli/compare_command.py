@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -55,9 +56,14 @@ def compare_command(
 
 def compare_aloud(console, scene, solvers, **how):
     """Compare solvers as :func:`newton_sap.compare.compare` does, and say meanwhile which one is at work."""
-    ask_for_patience()
+    ask_once = cache(ask_for_patience)  # when the names have been found
     with console.status("") as status:
-        return compare(scene, solvers, progress=lambda label: status.update(f"{label} ..."), **how)
+
+        def tell(label):
+            ask_once()
+            status.update(f"{label} ...")
+
+        return compare(scene, solvers, progress=tell, **how)
 
 
 def solver_keywords(entries: list[str]) -> dict[str, dict[str, Any]]:
