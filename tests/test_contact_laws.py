@@ -327,3 +327,40 @@ def test_default_materials_do_not_throw_what_touches_at_its_axis(law):
         fastest = max(fastest, np.abs(state.joint_qd.numpy()).max())
     assert 1.0 < fastest < 50.0
     assert solver.report().healthy
+
+
+@pytest.mark.parametrize("law, d", [("lagged", 5.0), ("lagged", 25.0), ("similar", 25.0), ("sap", 25.0)])
+def test_what_turns_presses_its_load_into_walls(law, d):
+    """A box between walls that turn goes along chords, r w^2 dt / 2 into the outer one, which gives back 1 / d at most."""
+    radius, w, dt, steps = 0.45, 5.0, 1.0 / 60.0, 30
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    smooth = newton.ModelBuilder.ShapeConfig(mu=0.0)
+    rotor = builder.add_link(is_kinematic=True, mass=1.0, inertia=wp.diag(wp.vec3(1.0)), lock_inertia=True)
+    smooth.density = 0.0
+    builder.add_shape_box(rotor, xform=wp.transform((radius + 0.15, 0.0, 0.0)), hx=0.1, hy=0.3, hz=0.1, cfg=smooth)
+    for side in (-0.16, 0.16):
+        builder.add_shape_box(rotor, xform=wp.transform((0.4, side, 0.0)), hx=0.1, hy=0.1, hz=0.1, cfg=smooth)
+    builder.add_articulation([builder.add_joint_free(rotor)])
+    smooth.density = 1000.0
+    box = builder.add_body(xform=wp.transform((radius, 0.0, 0.0)))
+    builder.add_shape_box(box, hx=0.05, hy=0.05, hz=0.05, cfg=smooth)
+    builder.joint_qd[5] = w
+    builder.joint_qd[6:12] = [0.0, w * radius, 0.0, 0.0, 0.0, w]
+    model = builder.finalize()
+    solver = SolverSAP(model, contact_model=law, hunt_crossley_dissipation=d)
+    pipeline, state = newton.CollisionPipeline(model), model.state()
+    contacts, q = pipeline.contacts(), state.joint_q.numpy()
+    for step in range(steps):
+        q = state.joint_q.numpy()
+        q[3:7] = [0.0, 0.0, math.sin(0.5 * w * step * dt), math.cos(0.5 * w * step * dt)]
+        state.joint_q.assign(q)
+        newton.eval_fk(model, state.joint_q, state.joint_qd, state)
+        pipeline.collide(state, contacts)
+        solver.step(state, state, None, contacts, dt)
+    turned = w * steps * dt
+    depth = float(state.joint_q.numpy()[7:9] @ [math.cos(turned), math.sin(turned)]) - radius
+    lost = 0.5 * radius * w * w * dt - 1.0 / d
+    if law == "sap" or lost < 0.0:
+        assert 0.0 < depth < 4.0e-3
+    else:
+        assert depth == pytest.approx(lost * steps * dt, rel=0.2)
