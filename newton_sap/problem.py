@@ -6,7 +6,7 @@ from .boundary.bundles import StepInput
 from .boundary.contact_materials import ContactOptions
 from .constraints.axis_laws import JointInput
 from .constraints.clamped_linear import FOUR_PI_SQUARED, RIGID, near_rigid, regularization
-from .constraints.hunt_crossley import NormalLaw
+from .constraints.hunt_crossley import NormalLaw, dissipation, recovering
 from .constraints.joint_rows import link_rows
 from .constraints.lagged import bound_friction
 from .constraints.restitution import NEVER, NO_REBOUND, apply_restitution
@@ -306,10 +306,12 @@ def regularize_contact(
     normal = NormalLaw()
     normal.k = k
     normal.d = pool.dissipation[slot]
+    normal.parting = normal.d
     normal.dt = dt
     if k == RIGID:
         # Hunt & Crossley's law has no bound of its own, and its force reads the depth, which must stay measurable.
         beta = options.rigid_beta
+        normal.parting = recovering(normal.d, -pool.phi0[slot], dt)
         normal.k = wp.min(FOUR_PI_SQUARED / (beta * beta * dt * dt), RIGID_FREQUENCY * RIGID_FREQUENCY) / w
     elif options.narrow == 1:
         # Beyond this nothing changes that the step could resolve, but the minimum is ever harder to find.
@@ -323,7 +325,7 @@ def regularize_contact(
     zero = wp.float64(0.0)
     n0 = wp.max((pool.v_hat[slot] - vn0) / pool.R_n[slot], zero)
     if options.hunt_crossley == 1:
-        n0 = dt * wp.max(normal.fe0, zero) * wp.max(wp.float64(1.0) - normal.d * vn0, zero)
+        n0 = dt * wp.max(normal.fe0, zero) * wp.max(wp.float64(1.0) - dissipation(normal, vn0) * vn0, zero)
     if pool.support[slot] == 0:
         # The two bodies move as one: there is nothing to decide, and no force to find.
         pool.v_hat[slot] = -NEVER

@@ -36,7 +36,7 @@ from newton_sap.reference_convex import (
     spin_friction,
 )
 from newton_sap.reference_couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured, require_known
-from newton_sap.reference_edges import Place, internal_edges
+from newton_sap.reference_edges import Place, internal_edges, rolled_over
 from newton_sap.reference_multibody import (
     BALL,
     Multibody,
@@ -82,8 +82,8 @@ _GEOMETRY = ("shape0", "shape1", "point0", "point1", "margin0", "margin1", "norm
 _NOTHING = dict.fromkeys(("stiffness", "damping", "friction"))
 LEVERAGE = 10.0
 """Effective mass of a contact of unset materials, at most, in masses of the trees that touch."""
-RIGID_FREQUENCY = 1000.0
-"""Stiffest Hunt & Crossley contact of unset materials, as sqrt(k w) [rad/s]."""
+RIGID_FREQUENCY, RECOVERY_STEPS = 1000.0, 10.0
+"""Of unset materials under Hunt & Crossley: the stiffest contact, as sqrt(k w) [rad/s]; steps in which what is deep may come out."""
 
 
 @dataclass
@@ -320,10 +320,10 @@ class ReferenceSolver(Multibody):
         blocks = np.where(m.block_mask(whole=options.contact_weight == "joint_blocks"), A, 0.0)
         blocks = blocks[np.ix_(m.unknown, m.unknown)]
         rows = []
-        places = list(self._places(kin, contacts, data))
+        places = list(self._places(kin, contacts, data, dt))
         for place in self._without_internal_edges(m, kin, v0, places):
-            i, shapes, bodies, n, phi0 = place.index, place.shapes, place.bodies, place.n, place.phi0
-            surface = place.surface
+            i, shapes, bodies, n, surface = place.index, place.shapes, place.bodies, place.n, place.surface
+            phi0 = place.phi0 + place.spared
             k, tau, mu, weights = materials.pair(*shapes, dt)
             k, tau, mu = _override_material(k, tau, mu, optional, i)
             if phi0 > 0.0:  # across a gap only a moving side knows where it will be touched
@@ -363,7 +363,7 @@ class ReferenceSolver(Multibody):
                 rows += [spin] if spin.J.any() else []
         return rows
 
-    def _places(self, kin, contacts, data):
+    def _places(self, kin, contacts, data, dt):
         """Yield where Newton's contacts are."""
         shape_body = self.model.shape_body.numpy()
         for i in range(min(int(contacts.rigid_contact_count.numpy()[0]), contacts.rigid_contact_max)):
@@ -375,7 +375,11 @@ class ReferenceSolver(Multibody):
             support = [kin.to_world(b, data[f"point{s}"][i].astype(float)) for s, b in enumerate(bodies)]
             surface = [support[s] + kin.rotate(b, data[f"offset{s}"][i].astype(float)) for s, b in enumerate(bodies)]
             phi0 = n @ (support[1] - support[0]) - float(data["margin0"][i]) - float(data["margin1"][i])
-            yield Place(i, shapes, bodies, n, surface, phi0)
+            spared = 0.0
+            if phi0 > 0.0 and not self.options.dissipation_ahead_of_touch:
+                sides = zip(shapes, bodies, support, (-n, n), strict=True)
+                spared = sum(rolled_over(self.model, kin, *side, dt) for side in sides)
+            yield Place(i, shapes, bodies, n, surface, phi0, spared)
 
     def _without_internal_edges(self, m, kin, v0, places):
         """List the contacts that a step does not pass over."""
@@ -426,12 +430,14 @@ class ReferenceSolver(Multibody):
 
     def _make_hunt_crossley(self, row, k, d, v_n0, dt):
         """Give a contact what the lagged and similar models need."""
+        parting = d
         if k == RIGID:  # the laws have no bound of their own, and lagged friction needs a depth to be measured
             k = min(1.0 / (dt * dt * near_rigid(self.options.near_rigid_joint, row.w)), RIGID_FREQUENCY**2 / row.w)
+            parting = min(d, RECOVERY_STEPS * dt / max(-row.phi0, 1e-300))
         elif self.options.contact_model == "similar":
             k = min(k, 1.0 / (dt * dt * near_rigid(self.options.near_rigid_joint, row.w)))
-        row.model, row.normal = self.options.contact_model, HuntCrossley(-k * row.phi0, k, d, dt)
-        n0 = dt * max(row.normal.fe0, 0.0) * max(1.0 - d * v_n0, 0.0)
+        row.model, row.normal = self.options.contact_model, HuntCrossley(-k * row.phi0, k, d, dt, parting)
+        n0 = dt * max(row.normal.fe0, 0.0) * max(1.0 - (d if v_n0 <= 0.0 else parting) * v_n0, 0.0)
         if row.model == "sap":
             n0 = max((row.v_hat - v_n0) / row.R_n, 0.0)
         row.bound_friction(n0, self.options.stiction_tolerance)

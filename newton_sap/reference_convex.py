@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from newton_sap.reference_hunt_crossley import HuntCrossley
+
 SOFT_NORM = 1.0e-7
 """Impulse scale [N s] below which the friction direction is smoothed."""
 
@@ -77,44 +79,6 @@ def friction_cone(vc, n, v_hat, R_n, R_t, mu, eps=SOFT_NORM):
     w = mu * t + n
     bend = mu * a / (Q * s) if mu > 0.0 else 0.0
     return 0.5 * a * a / Q, (a / Q) * w, np.outer(w, w) / Q + bend * (tangent_plane - np.outer(t, t))
-
-
-@dataclass
-class HuntCrossley:
-    """Hunt & Crossley's normal impulse over a step as a function of the separation velocity ``v`` [m/s].
-
-    ``n(v) = dt (fe0 - dt k v)+ (1 - d v)+``, its slope, and a potential ``N`` with ``N' = n``.
-    """
-
-    fe0: float
-    """Elastic force at the start of the step [N], negative while the contact is open."""
-    k: float
-    d: float
-    dt: float
-
-    def release(self):
-        """Velocity from which on there is no force."""
-        by_spring = self.fe0 / (self.dt * self.k) if self.k > 0.0 else math.copysign(math.inf, self.fe0)
-        return min(by_spring, 1.0 / self.d if self.d > 0.0 else math.inf)
-
-    def impulse(self, v):
-        """``n(v)`` [N s]."""
-        return self.dt * max(self.fe0 - self.dt * self.k * v, 0.0) * max(1.0 - self.d * v, 0.0)
-
-    def slope(self, v):
-        """``n'(v)`` [kg], never positive."""
-        if v >= self.release():
-            return 0.0
-        return -self.dt * (self.k * self.dt * (1.0 - self.d * v) + self.d * (self.fe0 - self.dt * self.k * v))
-
-    def potential(self, v):
-        """``N(v)`` [J], zero beyond the release velocity: the integral of the quadratic ``n``."""
-        end = self.release()
-        return self._integral(min(v, end)) - (self._integral(end) if math.isfinite(end) else 0.0)
-
-    def _integral(self, v):
-        a, b, c = self.fe0, -(self.dt * self.k + self.d * self.fe0), self.d * self.dt * self.k
-        return self.dt * (a * v + b * v**2 / 2.0 + c * v**3 / 3.0)
 
 
 def _slip(vc, n, scale):

@@ -1,11 +1,16 @@
-"""Contacts with edges inside a surface, in NumPy: which of Newton's contacts a step passes over."""
+"""Where Newton's contacts are, in NumPy: what wheels that spin spare of a gap, and which with edges inside a surface a step passes
+over."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import newton
 import numpy as np
 
+from newton_sap.reference_multibody import quat_matrix
+
+WHEELS = (int(newton.GeoType.CYLINDER), int(newton.GeoType.CONE))
 FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7
 
 
@@ -20,11 +25,23 @@ class Place:
     surface: list[np.ndarray]
     """A point on each body's surface [m]."""
     phi0: float
+    spared: float
+    """How much wider [m] an open gap counts because wheels that spin do not close it."""
 
     def seen_by(self, body: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the point on a body's surface and the normal away from it."""
         side = self.bodies.index(body)
         return self.surface[side], self.n if side == 0 else -self.n
+
+
+def rolled_over(model, kin, shape: int, body: int, point: np.ndarray, n: np.ndarray, dt: float) -> float:
+    """How far [m] the spin of a cylinder or cone about its axis carries a point of it against ``n``, though its surface stays."""
+    if int(model.shape_type.numpy()[shape]) not in WHEELS or body < 0 or not kin.path[body]:
+        return 0.0
+    placed = model.shape_transform.numpy()[shape].astype(float)
+    axis = kin.rotate(body, quat_matrix(placed[3:])[:, 2])
+    spin = axis * (axis @ kin.omega[body])
+    return max(-dt * n @ np.cross(spin, point - kin.to_world(body, placed[:3])), 0.0)
 
 
 def internal_edges(places: list[Place], given, velocity) -> set[int]:

@@ -159,9 +159,11 @@ class Bodies:
 
 @wp.struct
 class Shapes:
-    """Newton's shape materials, read live, one entry per shape."""
+    """Newton's shapes and their materials, read live, one entry per shape."""
 
     body: wp.array[wp.int32]  # -1 for the world
+    type: wp.array[wp.int32]  # newton.GeoType
+    transform: wp.array[wp.transform]  # on the body
     ke: wp.array[wp.float32]  # [N/m]
     kd: wp.array[wp.float32]  # [N s/m]
     mu: wp.array[wp.float32]
@@ -242,7 +244,7 @@ class ContactPool:
     point_a: wp.array[wp.vec3d]  # (C,) where A's velocity counts [m]
     point_b: wp.array[wp.vec3d]  # (C,) where B's velocity counts [m]
     bias: wp.array[wp.vec3d]  # (C,) velocity that no unknown causes [m/s]
-    phi0: wp.array[wp.float64]  # (C,) signed distance [m]
+    phi0: wp.array[wp.float64]  # (C,) signed distance, of open contacts with what spinning wheels spare [m]
     stiffness: wp.array[wp.float64]  # (C,) [N/m]
     relaxation_time: wp.array[wp.float64]  # (C,) [s]
     dissipation: wp.array[wp.float64]  # (C,) Hunt & Crossley [s/m]
@@ -252,7 +254,7 @@ class ContactPool:
     rebound: wp.array[wp.float64]  # (C,) speed at which surfaces part if they meet [m/s]; at first the restitution
     R_t: wp.array[wp.float64]  # (C,) tangential regularisation [1/kg]
     R_n: wp.array[wp.float64]  # (C,) normal regularisation [1/kg]
-    v_hat: wp.array[wp.float64]  # (C,) stabilising normal velocity [m/s]
+    v_hat: wp.array[wp.float64]  # (C,) stabilising normal velocity [m/s]; before assembly, what wheels spare [m]
     normal_law: wp.array[NormalLaw]  # (C,) Hunt & Crossley's normal law
     n0: wp.array[wp.float64]  # (C,) normal impulse that bounds lagged and spin friction [N s]
     slip_scale: wp.array[wp.float64]  # (C,) slip below which friction is regularised [m/s], of a spin slot [rad/s]

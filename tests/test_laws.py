@@ -41,12 +41,13 @@ def cone_kernel(
 
 @wp.func
 def normal_law(p: wp.array2d[wp.float64], i: int):
-    """Normal law from the parameters (fe0, k, d, dt, ...)."""
+    """Normal law from the parameters (fe0, k, d, dt, ..., dissipation of parting)."""
     law = NormalLaw()
     law.fe0 = p[i, 0]
     law.k = p[i, 1]
     law.d = p[i, 2]
     law.dt = p[i, 3]
+    law.parting = p[i, 7]
     return law
 
 
@@ -55,7 +56,7 @@ def lagged_kernel(
     vc: wp.array[wp.vec3d], n: wp.array[wp.vec3d], p: wp.array2d[wp.float64], cost: wp.array[wp.float64],
     gamma: wp.array[wp.vec3d], G: wp.array[wp.mat33d],
 ):  # fmt: skip
-    """Lagged model with parameters (fe0, k, d, dt, mu, n0, slip scale)."""
+    """Lagged model with parameters (fe0, k, d, dt, mu, n0, slip scale, parting)."""
     i = wp.tid()
     vt = tangential(n[i], vc[i])
     response = lagged(wp.dot(n[i], vc[i]), wp.dot(vt, vt), normal_law(p, i), p[i, 4], p[i, 5], p[i, 6])
@@ -69,7 +70,7 @@ def similar_kernel(
     vc: wp.array[wp.vec3d], n: wp.array[wp.vec3d], p: wp.array2d[wp.float64], cost: wp.array[wp.float64],
     gamma: wp.array[wp.vec3d], G: wp.array[wp.mat33d],
 ):  # fmt: skip
-    """Similar model with parameters (fe0, k, d, dt, mu, n0, slip scale)."""
+    """Similar model with parameters (fe0, k, d, dt, mu, n0, slip scale, parting)."""
     i = wp.tid()
     vt = tangential(n[i], vc[i])
     response = similar(wp.dot(n[i], vc[i]), wp.dot(vt, vt), normal_law(p, i), p[i, 4], p[i, 6])
@@ -176,7 +177,9 @@ def hunt_crossley_samples(seed=0, count=240):
     dt, k, d = 0.1, 10.0 ** rng.uniform(1, 3, count), rng.choice([0.0, 0.5, 2.0], count)
     fe0 = rng.normal(size=count) * k * dt
     mu, n0 = rng.choice([0.0, 0.5, 1.0], count), dt * np.maximum(fe0, 0.0) * rng.uniform(0.0, 2.0, count)
-    return vc, n, np.column_stack([fe0, k, d, np.full(count, dt), mu, n0, 10.0 ** rng.uniform(-2, -0.5, count)])
+    parting = d * rng.choice([0.1, 1.0], count)
+    slip_scale = 10.0 ** rng.uniform(-2, -0.5, count)
+    return vc, n, np.column_stack([fe0, k, d, np.full(count, dt), mu, n0, slip_scale, parting])
 
 
 def spin_samples(seed=0, count=240):
@@ -255,7 +258,8 @@ def test_law_equals_the_reference(law):
         elif law == "spin":
             expected = reference.spin_friction(vc[i], n[i], *p[i])
         else:
-            normal, (mu, n0, slip_scale) = reference.HuntCrossley(*p[i, :4]), p[i, 4:]
+            mu, n0, slip_scale, parting = p[i, 4:]
+            normal = reference.HuntCrossley(*p[i, :4], parting)
             bound = (mu, n0) if law == "lagged" else (mu,)
             expected = getattr(reference, law)(vc[i], n[i], normal, *bound, slip_scale)
         for value, truth in zip((a[i] for a in outputs), expected, strict=True):

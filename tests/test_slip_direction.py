@@ -49,8 +49,9 @@ def slots(law, n, p):
     elif law == "spin":
         named = dict(zip(("mu_torsional", "mu_rolling", "slip_scale"), p.T, strict=True), n0=np.ones(COUNT))
     else:
-        named = dict(zip(("mu", "n0", "slip_scale"), p[:, 4:].T, strict=True))
-        pool.normal_law.assign(np.array([tuple(row) for row in p[:, :4]], dtype=pool.normal_law.numpy().dtype))
+        named = dict(zip(("mu", "n0", "slip_scale"), p[:, 4:7].T, strict=True))
+        laws = p[:, [0, 1, 2, 3, 7]]
+        pool.normal_law.assign(np.array([tuple(law) for law in laws], dtype=pool.normal_law.numpy().dtype))
     for name, values in named.items():
         getattr(pool, name).assign(values)
     return pool
@@ -98,7 +99,7 @@ def test_the_prediction_is_of_first_order():
     step = np.random.default_rng(5).normal(size=vc.shape)
     error = []
     for h in (1e-3, 1e-4):
-        moved = vc + h * p[:, 6:] * step
+        moved = vc + h * p[:, 6:7] * step
         slip = walk("lagged", np.stack([vc, moved], axis=1), n, p)[2]
         vt = moved - np.sum(moved * n, axis=1)[:, None] * n
         t = vt / np.sqrt(np.sum(vt * vt, axis=1) + p[:, 6] ** 2)[:, None]

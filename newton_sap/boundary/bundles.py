@@ -56,10 +56,10 @@ def state_arrays(state) -> StateArrays:
 
 
 def shapes(model) -> Shapes:
-    """The model's shape materials; where custom attributes are not registered, arrays stay empty and the defaults apply."""
+    """The model's shapes and materials; where custom attributes are not registered, arrays stay empty and the defaults apply."""
     own, of_file = getattr(model, "sap", None), getattr(model, "mujoco", None)
     return _fill(
-        Shapes, model, "shape_material_", body=model.shape_body,
+        Shapes, model, "shape_material_", body=model.shape_body, type=model.shape_type, transform=model.shape_transform,
         relaxation_time=getattr(own, "relaxation_time", None), dissipation=getattr(own, "hunt_crossley_dissipation", None),
         solref=getattr(of_file, "solref", None), condim=getattr(of_file, "condim", None),
         priority=getattr(of_file, "geom_priority", None),

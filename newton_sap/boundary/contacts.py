@@ -3,6 +3,8 @@
 import newton
 import warp as wp
 
+from ..constraints.clamped_linear import RIGID
+from ..constraints.hunt_crossley import recovering
 from ..linalg.lanes import sync
 from ..multibody.free_motion import point_velocity
 from ..multibody.spatial import angular, to_vec3d, velocity_at
@@ -24,7 +26,7 @@ from .contact_rows import (
     slots_of,
     take_back,
 )
-from .gaps import Gap, measure_gap
+from .gaps import Gap, measure_gap, spared_by_spin
 from .internal_edges import first_passed_over, pass_over_edges, touched_at
 
 wp.set_module_options({"enable_backward": False})
@@ -113,8 +115,11 @@ def overlap_speed(gap: Gap, pair: Material, options: ContactOptions, dt: wp.floa
     if options.hunt_crossley == 0:
         return -gap.phi0 / (dt + pair.relaxation_time)
     speed = -gap.phi0 / dt
-    if pair.dissipation * speed > wp.float64(1.0):
-        speed = wp.float64(1.0) / pair.dissipation
+    d = pair.dissipation
+    if pair.stiffness == RIGID:
+        d = recovering(d, -gap.phi0, dt)
+    if d * speed > wp.float64(1.0):
+        speed = wp.float64(1.0) / d
     return speed
 
 
@@ -345,6 +350,7 @@ def write_slots(
         pair = material_of(shapes, rows, options, i, dt)
         store(pool, slot, gap, pair, options, spin)
         pool.gamma[slot] = touched_at(gap)
+        pool.v_hat[slot] = spared_by_spin(m, shapes, rows, gap, options, i, dt)
         pool.body_a[slot] = shapes.body[rows.shape0[i]]
         pool.spin_of[slot] = -1
         if spin:
@@ -401,5 +407,6 @@ def fill_contacts(
                 sync()
     for slot in range(start + lane, start + count, wp.block_dim()):
         pool.row[slot] = pool.row[slot] / 2
+        pool.phi0[slot] += pool.v_hat[slot]  # edges are told by how far apart surfaces are now
     if lane == 0:
         pool.group_count[g] = count

@@ -1,13 +1,18 @@
 """Where the two bodies of a contact are, and how far apart."""
 
+import newton
 import warp as wp
 
 from ..multibody.paths import is_moved
-from ..multibody.spatial import motion, to_quatd, to_vec3d
+from ..multibody.spatial import angular, motion, to_quatd, to_vec3d
 from ..workspace import Bodies, Motion, Shapes, StateArrays, Tree
-from .contact_rows import ContactRows, hidden
+from .contact_materials import ContactOptions
+from .contact_rows import ContactRows, hidden, shown
 
 wp.set_module_options({"enable_backward": False})
+
+CYLINDER, CONE = (wp.constant(int(kind)) for kind in (newton.GeoType.CYLINDER, newton.GeoType.CONE))
+"""Wheels, whose axis is z."""
 
 
 @wp.struct
@@ -134,3 +139,33 @@ def measure_gap(
     if gap.a.link != gap.b.link:
         gap.group = wp.max(gap.a.group, gap.b.group)
     return gap
+
+
+@wp.func
+def rolled_over(m: Motion, shapes: Shapes, shape: int, side: Side, n: wp.vec3d, dt: wp.float64):
+    """How far [m] the spin of a wheel about its own axis carries a point of it against ``n`` within the step.
+
+    Where that point was another one of the same surface is then: a wheel that spins stays where it is.
+    """
+    link = shown(side.link)
+    kind = shapes.type[shape]
+    if link < 0 or (kind != CYLINDER and kind != CONE):
+        return wp.float64(0.0)
+    placed = shapes.transform[shape]
+    center = m.position[link] + wp.quat_rotate(m.rotation[link], to_vec3d(wp.transform_get_translation(placed)))
+    turned = m.rotation[link] * to_quatd(wp.transform_get_rotation(placed))
+    axis = wp.quat_rotate(turned, wp.vec3d(wp.float64(0.0), wp.float64(0.0), wp.float64(1.0)))
+    spin = axis * wp.dot(axis, angular(m.velocity[link]))
+    return wp.max(-dt * wp.dot(n, wp.cross(spin, side.support - center)), wp.float64(0.0))
+
+
+@wp.func
+def spared_by_spin(
+    m: Motion, shapes: Shapes, rows: ContactRows, gap: Gap, options: ContactOptions, i: int, dt: wp.float64
+):
+    """How much wider [m] an open gap counts because wheels that spin do not close it (F 4.1)."""
+    spared = wp.float64(0.0)
+    if gap.phi0 > wp.float64(0.0) and options.ahead == 0:
+        spared = rolled_over(m, shapes, rows.shape0[i], gap.a, -gap.normal, dt)
+        spared += rolled_over(m, shapes, rows.shape1[i], gap.b, gap.normal, dt)
+    return spared

@@ -1,13 +1,16 @@
 """Hunt & Crossley's normal law over a time step, shared by the lagged and the similar contact models (F 2.4).
 
-Elastic force ``f(v) = fe0 - dt k v`` at the end of the step, times ``1 - d v``; both factors clamped at zero.
+Elastic force ``f(v) = fe0 - dt k v`` at the end of the step, times ``1 - d v``; both factors clamped at zero. Surfaces that part may
+have another ``d`` than those that approach.
 """
 
 import warp as wp
 
 wp.set_module_options({"enable_backward": False})
 
-TINY = wp.constant(wp.float64(1.0e-20))
+RECOVERY_STEPS = wp.constant(wp.float64(10.0))
+"""Steps of a speed at which rigid surfaces come out of each other, at least, whatever their dissipation."""
+TINY, FAR = wp.constant(wp.float64(1.0e-20)), wp.constant(wp.float64(1.0e30))
 
 
 @wp.struct
@@ -16,8 +19,22 @@ class NormalLaw:
 
     fe0: wp.float64  # elastic force at the start of the step, negative while open [N]
     k: wp.float64  # [N/m]
-    d: wp.float64  # dissipation [s/m]
+    d: wp.float64  # dissipation of surfaces that approach [s/m]
     dt: wp.float64  # [s]
+    parting: wp.float64  # the same of surfaces that part, at most d
+
+
+@wp.func
+def recovering(d: wp.float64, depth: wp.float64, dt: wp.float64):
+    """Dissipation [s/m] of rigid surfaces that part: ``1 / d``, above which nothing pushes, is ``depth`` in some steps at least.
+
+    Rigid surfaces are in each other for want of a shorter step. What turns brings them further in with every step, and
+    sinks where they may not part as fast.
+    """
+    slowest = RECOVERY_STEPS * dt
+    if d * depth > slowest:
+        return slowest / depth
+    return d
 
 
 @wp.func
@@ -29,36 +46,58 @@ def positive(x: wp.float64):
 
 
 @wp.func
+def dissipation(law: NormalLaw, v: wp.float64):
+    """Dissipation [s/m] at a speed."""
+    d = law.d
+    if v > wp.float64(0.0):
+        d = law.parting
+    return d
+
+
+@wp.func
 def normal_impulse(law: NormalLaw, v: wp.float64):
     """n(v) = dt (fe0 - dt k v)+ (1 - d v)+."""
-    return law.dt * positive(law.fe0 - law.dt * law.k * v) * positive(wp.float64(1.0) - law.d * v)
+    return law.dt * positive(law.fe0 - law.dt * law.k * v) * positive(wp.float64(1.0) - dissipation(law, v) * v)
 
 
 @wp.func
 def normal_slope(law: NormalLaw, v: wp.float64):
     """n'(v), never positive."""
+    d = dissipation(law, v)
     elastic = law.fe0 - law.dt * law.k * v
-    damping = wp.float64(1.0) - law.d * v
+    damping = wp.float64(1.0) - d * v
     if elastic <= wp.float64(0.0) or damping <= wp.float64(0.0):
         return wp.float64(0.0)
-    return -law.dt * (law.k * law.dt * damping + law.d * elastic)
+    return -law.dt * (law.k * law.dt * damping + d * elastic)
 
 
 @wp.func
-def normal_cost(law: NormalLaw, v: wp.float64):
-    """Cost with derivative -n(v), zero once released: the integral of n from v over the ``rise`` to where it vanishes.
+def stretch_cost(law: NormalLaw, d: wp.float64, v: wp.float64, most: wp.float64):
+    """The integral of n from v over the ``rise`` to where it vanishes, or over ``most`` of it.
 
     Both factors of n fall linearly to their values there, none of them negative, so the terms add without cancellation.
     """
     stiffness = law.dt * law.k
     elastic = positive(law.fe0 - stiffness * v)
-    damping = positive(wp.float64(1.0) - law.d * v)
+    damping = positive(wp.float64(1.0) - d * v)
     rise = elastic / (stiffness + TINY)
-    undamped = damping / (law.d + TINY)
+    undamped = damping / (d + TINY)
     if undamped < rise:
         rise = undamped
+    if most < rise:
+        rise = most
     elastic = positive(elastic - stiffness * rise)
-    damping = positive(damping - law.d * rise)
-    quadratic = wp.float64(0.5) * (elastic * law.d + stiffness * damping)
-    cubic = stiffness * law.d / wp.float64(3.0)
+    damping = positive(damping - d * rise)
+    quadratic = wp.float64(0.5) * (elastic * d + stiffness * damping)
+    cubic = stiffness * d / wp.float64(3.0)
     return law.dt * rise * (elastic * damping + rise * (quadratic + rise * cubic))
+
+
+@wp.func
+def normal_cost(law: NormalLaw, v: wp.float64):
+    """Cost with derivative -n(v), zero once released."""
+    approach = positive(-v)
+    cost = stretch_cost(law, law.parting, v + approach, FAR)
+    if approach > wp.float64(0.0):
+        cost += stretch_cost(law, law.d, v, approach)
+    return cost

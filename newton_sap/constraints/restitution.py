@@ -87,5 +87,6 @@ def apply_restitution(
     normal = pool.normal_law[slot]
     normal.k = wp.float64(1.0) / (dt * dt * pool.R_n[slot])
     normal.d = wp.float64(0.0)
+    normal.parting = wp.float64(0.0)
     pool.normal_law[slot] = normal
     aim_at(pool, slot, target)
