@@ -1,5 +1,6 @@
 """Shared settings: CPU unless a test asks for CUDA, quiet Warp, reproducible property tests."""
 
+import signal
 import sys
 
 import hypothesis
@@ -87,3 +88,11 @@ def adjoints(monkeypatch):
     for name, module in list(sys.modules.items()):
         if name.startswith("newton.") and any(hasattr(module, kernel) for kernel in ON_TAPES):
             wp.set_module_options({"enable_backward": True}, module)
+
+
+@pytest.fixture
+def interruptible():
+    """Python's own handler of SIGINT, which a shell takes from what it runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -445,6 +445,7 @@ def test_frames_end_a_run_that_its_viewer_would_not():
     assert result.verdict == "not tested" and result.frames == 5  # the first is timed apart
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupted_run_reports_what_it_has():
     """The first Ctrl-C ends a run after its frame, with its report; Python's own handler is back afterwards."""
 
@@ -461,6 +462,7 @@ def test_interrupted_run_reports_what_it_has():
         run_example("basic_pendulum", "sap", [*arguments, "--test"], on_frame=interrupt)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_second_interrupt_ends_at_once():
     """Who asks twice does not wait for the end of the frame."""
 
