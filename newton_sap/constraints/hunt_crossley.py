@@ -9,7 +9,7 @@ import warp as wp
 wp.set_module_options({"enable_backward": False})
 
 RECOVERY_STEPS = wp.constant(wp.float64(10.0))
-"""Steps of a speed at which rigid surfaces come out of each other, at least, whatever their dissipation."""
+"""Steps in which rigid surfaces may come out of each other, whatever their dissipation."""
 TINY, FAR = wp.constant(wp.float64(1.0e-20)), wp.constant(wp.float64(1.0e30))
 
 
