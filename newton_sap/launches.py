@@ -58,7 +58,6 @@ class Recorded:
 class Part:
     """A range of groups and their trees: ``tree`` says where it begins."""
 
-    number: int
     tree: Tree
     tree_count: int
     group_count: int
@@ -76,7 +75,7 @@ class Launches:
     def __init__(self, tree: Tree, topology: Topology, scratch: Scratch, threads: int, device):
         self.device = device
         groups = topology.group_count if topology.dof_count else 0  # without dofs there is nothing to solve
-        self._whole = Part(0, tree, topology.tree_count, groups, Recorded(device))
+        self._whole = Part(tree, topology.tree_count, groups, Recorded(device))
         self._parts = [self._whole]
         parts = len(topology.part_start) - 1
         if parts > 1:
@@ -174,7 +173,7 @@ class Launches:
         for part in self._parts:
             count = count_of(part)
             if count:
-                own = self._scratch.own(inputs, part.number)
+                own = self._scratch.own(inputs, part.tree.part)
                 part.waiting.append(self._launcher(part, launch, kernel, count, [part.tree, *own]))
         if not self._ahead or len(self._parts) == 1:
             self.wait()
@@ -192,7 +191,7 @@ class Launches:
         first, last = topology.arrays["group_tree_start"][[start, end]].tolist()
         its = {"first_group": start, "first_tree": first, "part": part, "part_groups": end - start}
         own = copy_bundle(Tree, self._whole.tree, its)
-        return Part(part, own, last - first, end - start, Recorded(self.device))
+        return Part(own, last - first, end - start, Recorded(self.device))
 
 
 def _run_all(parts: list[Part]) -> None:

@@ -1,7 +1,7 @@
 """Scratch: arrays that a step fills and uses up in one part of the groups before the next part begins.
 
 On a CPU the parts that a thread works on, one after the other, keep theirs in one place, as long as the largest needs. It stays
-in the cache, and a batch of a thousand worlds takes a third of the memory. Kernels do not know: what they get for a
+in the cache, and a batch of a thousand worlds takes half the memory. Kernels do not know: what they get for a
 part are arrays of the whole length, whose entries of that part lie in the place.
 """
 

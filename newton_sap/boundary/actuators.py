@@ -16,7 +16,7 @@ import newton
 import warp as wp
 
 from ..constraints.drives import POSITION, POSITION_VELOCITY, VELOCITY
-from ..workspace import Joints, Tendons, allocate
+from ..workspace import Joints, Tendons, allocate, copy_bundle
 from .actuator_laws import (
     Actuation,
     ActuatorTable,
@@ -321,10 +321,8 @@ class Actuators:
         """Return the same commands with arrays of their own for what comes out, which take gradients, and the joints to go
         with them."""
         out = allocate(Commands, self._sizes, commanded.acting.ctrl.device, requires_grad=True)
-        own = Joints()
-        for name in Joints.vars:
-            changed = self._rows.changes_drives and name in (*_DRIVES, *_BOUNDS)
-            setattr(own, name, getattr(out if changed else joints, name))
+        changed = (*_DRIVES, *_BOUNDS) if self._rows.changes_drives else ()
+        own = copy_bundle(Joints, joints, {name: getattr(out, name) for name in changed})
         return self._commanded(commanded.acting, out), own
 
     def inputs(self, commanded: Commanded, orders: Orders) -> list:

@@ -17,7 +17,17 @@ from ..linalg.lanes import BLOCK_DIM
 from ..multibody.gyroscopic import TOGETHER
 from ..multibody.integration import UPDATES, integrate
 from ..multibody.kinematics import kinematics
-from ..workspace import ROWS_PER_DOF, ContactPool, CouplingTable, Motion, RowPool, StateArrays, Tendons, allocate
+from ..workspace import (
+    ROWS_PER_DOF,
+    ContactPool,
+    CouplingTable,
+    Motion,
+    RowPool,
+    StateArrays,
+    Tendons,
+    allocate,
+    copy_bundle,
+)
 from .coupling_power import CouplerRows, coupling_power
 from .free_change import (
     Changes,
@@ -243,12 +253,7 @@ class Recorder:
 
     def _couplings(self, solver) -> CouplingTable:
         """The model's couplings, without tendons."""
-        table = CouplingTable()
-        for name in CouplingTable.vars:
-            if name != "tendons":
-                setattr(table, name, getattr(solver.couplings, name))
-        table.tendons = allocate(Tendons, {"*": 0}, self.device)
-        return table
+        return copy_bundle(CouplingTable, solver.couplings, {"tendons": allocate(Tendons, {"*": 0}, self.device)})
 
     def _coupler_rows(self, solver) -> CouplerRows:
         """How the rows of couplings acted in this step."""
