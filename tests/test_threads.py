@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+import warp as wp
 from test_determinism import WORLDS, Rollout, assert_same_bits, sample
 
 from newton_sap import SolverSAP
 from newton_sap.boundary.topology import build_topology, share_groups
 from newton_sap.boundary.validation import validate_threads
+from newton_sap.diagnostics import clear_stats
+from newton_sap.launches import load_kernels
 from newton_sap.multibody.kinematics import kinematics
 
 
@@ -82,3 +85,16 @@ def test_threads_are_for_the_cpu():
         validate_threads(2, Cuda())
     with pytest.raises(ValueError, match="threads must be an integer >= 1, not 0"):
         SolverSAP(Rollout(["pendulum"]).model, threads=0)
+
+
+@pytest.mark.parametrize("asked, cores, workers", ((0, 1, 1), (0, 3, 3), (0, 64, 4), (2, 1, 2)))
+def test_no_more_compilers_than_usable_cores(monkeypatch, asked, cores, workers):
+    """Where a process is bound to one core, two compilers get into each other's way."""
+    loads = []
+    monkeypatch.setattr(wp.config, "load_module_max_workers", asked)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cores)), raising=False)
+    monkeypatch.setattr(wp, "force_load", lambda device, modules, **options: loads.append((modules, options)))
+    load_kernels([kinematics, clear_stats, kinematics], "cpu")
+    ((modules, options),) = loads
+    assert modules == [kinematics.module, clear_stats.module]
+    assert options["max_workers"] == workers
