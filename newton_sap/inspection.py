@@ -9,7 +9,7 @@ import warp as wp
 
 from .boundary.topology import mass_block
 from .multibody.mass_matrix import mass_matrices
-from .workspace import Motion, copy_bundle
+from .workspace import Motion, allocate, copy_bundle
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ def read_mass_matrices(solver) -> np.ndarray:
         return motion.A.numpy()
     last = solver.frames.last
     whole = copy_bundle(Motion, motion, {"A": wp.zeros(topology.block_size, dtype=wp.float64, device=solver.device)})
-    inputs = [solver.tree, solver.joints, whole, last.efforts, last.dt]
+    pulled = allocate(Motion, {"*": 0, "momentum": topology.link_count}, solver.device)
+    inputs = [solver.tree, solver.joints, solver.bodies, whole, pulled, last.orders, last.efforts, last.dt]
     wp.launch(mass_matrices, dim=topology.tree_count, inputs=inputs, device=solver.device)
     return whole.A.numpy()
 

@@ -17,6 +17,7 @@ import newton
 import numpy as np
 
 from newton_sap.config import resolve_options
+from newton_sap.reference_basics import BALL, ball_error, quat_exp, quat_inverse, quat_log, quat_matrix, quat_mul, unit
 from newton_sap.reference_convex import (
     Contact,
     ConvexProblem,
@@ -37,18 +38,7 @@ from newton_sap.reference_convex import (
 )
 from newton_sap.reference_couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured, require_known
 from newton_sap.reference_edges import Place, internal_edges, rolled_over
-from newton_sap.reference_multibody import (
-    BALL,
-    Multibody,
-    Snapshot,
-    ball_error,
-    quat_exp,
-    quat_inverse,
-    quat_log,
-    quat_matrix,
-    quat_mul,
-    unit,
-)
+from newton_sap.reference_multibody import Multibody, Snapshot
 
 __all__ = [
     "Contact",

@@ -14,8 +14,7 @@ import numpy as np
 from newton_sap.boundary.actuator_rows import BIASED, read_actuators
 from newton_sap.boundary.tendons import read_tendons
 from newton_sap.boundary.topology import equality_table
-from newton_sap.reference_convex import clamped_linear, limit_gains, near_rigid, regularization
-from newton_sap.reference_multibody import (
+from newton_sap.reference_basics import (
     BALL,
     DISTANCE,
     FREE,
@@ -28,6 +27,7 @@ from newton_sap.reference_multibody import (
     quat_mul,
     unit,
 )
+from newton_sap.reference_convex import clamped_linear, limit_gains, near_rigid, regularization
 
 NO_LIMIT = 1.0e9
 """A position bound this large means "none"; Newton's own is 1e10."""

@@ -8,14 +8,30 @@ origin, or the center of mass when ``position_update`` is ``"symplectic"``.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from .attributes import has_ball_limits
+from .reference_basics import (
+    BALL,
+    D6,
+    DISTANCE,
+    FREE,
+    PRISMATIC,
+    REVOLUTE,
+    ball_error,
+    compose,
+    invert,
+    quat_exp,
+    quat_inverse,
+    quat_matrix,
+    quat_mul,
+    split,
+    unit,
+)
+from .reference_tension import tension_inertia
 
-PRISMATIC, REVOLUTE, BALL, FIXED, FREE, DISTANCE, D6 = range(7)  # newton.JointType
 KINEMATIC = 2  # newton.BodyFlags.KINEMATIC
 HELD, ALONE, TOGETHER = range(3)
 """How a velocity changes within the step: as constraints say, as that of a body by itself, or with those of a tree."""
@@ -27,72 +43,6 @@ UNRESOLVED = 0.1
 """The square of how much products make of a change, beyond which they are damped."""
 FAR_TURN = 0.3
 """Turn [rad] in a step, seen from a body, beyond which its angular momentum is turned as a whole."""
-
-
-# Rotations. Quaternions are xyzw, float64, unit.
-
-
-def quat_mul(a, b):
-    """Return the quaternion product ``a b``: rotate by ``b``, then by ``a``."""
-    av, bv = a[:3], b[:3]
-    return np.append(a[3] * bv + b[3] * av + np.cross(av, bv), a[3] * b[3] - av @ bv)
-
-
-def quat_inverse(a):
-    """Return the inverse of a unit quaternion."""
-    return np.array([-a[0], -a[1], -a[2], a[3]])
-
-
-def quat_matrix(a):
-    """Return the 3x3 rotation matrix of a unit quaternion."""
-    x, y, z, w = a
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
-        ]
-    )
-
-
-def quat_exp(rotation_vector):
-    """Return the quaternion of a rotation vector [rad]."""
-    angle = np.linalg.norm(rotation_vector)
-    # sin(angle / 2) / angle, with its limit 1/2 at zero.
-    return np.append(0.5 * np.sinc(0.5 * angle / math.pi) * rotation_vector, math.cos(0.5 * angle))
-
-
-def quat_log(a):
-    """Return the rotation vector [rad] of a unit quaternion, the shorter way round (length <= pi)."""
-    a = -a if a[3] < 0.0 else a
-    s = np.linalg.norm(a[:3])
-    return 2.0 * a[:3] if s < 1e-9 else 2.0 * math.atan2(s, a[3]) / s * a[:3]
-
-
-def unit(a):
-    """Return a vector or quaternion scaled to length one."""
-    return a / np.linalg.norm(a)
-
-
-def split(transform):
-    """Position and unit quaternion of a seven-number transform; float32 quaternions are only unit to 1e-7."""
-    return transform[:3], unit(transform[3:7])
-
-
-def compose(a, b):
-    """Return the transform ``a b``; transforms are (position, quaternion) pairs."""
-    return a[0] + quat_matrix(a[1]) @ b[0], unit(quat_mul(a[1], b[1]))
-
-
-def invert(a):
-    """Return the inverse of a (position, quaternion) pair."""
-    inverse = quat_inverse(a[1])
-    return -quat_matrix(inverse) @ a[0], inverse
-
-
-def ball_error(target, q):
-    """Rotation vector [rad] from orientation ``q`` to ``target``, parent anchor axes, shape (3,)."""
-    return quat_log(quat_mul(unit(target), quat_inverse(unit(q))))
 
 
 @dataclass
@@ -392,7 +342,7 @@ class Multibody:
         M, outside, products = np.zeros((m.dofs, m.dofs)), np.zeros(m.dofs), np.zeros(m.dofs)
         force = np.zeros(m.dofs) + efforts
         moves = self._moves(m)
-        wrench = m.body_f.copy()
+        wrench, pulls = m.body_f.copy(), np.zeros((m.bodies, 3))
         for j in range(len(m.type)):
             dofs = slice(m.qd_start[j], m.qd_start[j + 1])
             if m.is_free()[j]:
@@ -407,7 +357,9 @@ class Multibody:
             torque = -I @ alpha - self._gyroscopic_torque(I, R @ m.inv_inertia[b] @ R.T, kin.omega[b], moves[b], dt)
             M += m.mass[b] * J_v.T @ J_v + J_w.T @ I @ J_w
             products += J_v.T @ (-m.mass[b] * a) + J_w.T @ torque
-            outside += J_v.T @ (wrench[b, :3] + m.mass[b] * m.gravity[m.body_world[b]]) + J_w.T @ wrench[b, 3:]
+            force_outside = wrench[b, :3] + m.mass[b] * m.gravity[m.body_world[b]]
+            outside += J_v.T @ force_outside + J_w.T @ wrench[b, 3:]
+            pulls[b] = force_outside - m.mass[b] * a
         M += np.diag(m.armature[m.public_dof])
 
         stiffness = np.zeros(m.dofs)
@@ -422,7 +374,11 @@ class Multibody:
         if self.spring_integration == "explicit":
             stiffness[:] = 0.0
         implicit = dt * m.damping[m.public_dof] + dt * dt * stiffness
-        A = M + np.diag(implicit)
+        damped = implicit
+        if self.position_update == "symplectic":
+            least = tension_inertia(m, kin, pulls, dt)
+            damped = np.where(least > 0.0, np.maximum(implicit, least), implicit)
+        A = M + np.diag(damped)
         r = M @ v0 + dt * (force + outside + products)
         u, known = m.unknown, ~m.unknown
         v_star = v0.copy()

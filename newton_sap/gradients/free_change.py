@@ -6,13 +6,13 @@ back solves for a virtual velocity of its own, as the step does with its own mat
 
 import warp as wp
 
-from ..multibody.efforts import external_wrench, own_inertia
+from ..multibody.efforts import external_wrench
 from ..multibody.free_motion import known_impulse, own_momentum
 from ..multibody.holding import ALL_HELD, MOST_BORNE, holding_impulse, share_held
 from ..multibody.spatial import inertia_times
 from ..multibody.velocity_products import product_force, rounds_needed, share_followed, swing_of
 from ..workspace import Joints, Motion, Tree
-from .scene import Scene, free_velocity
+from .scene import Scene, dof_inertia, free_velocity
 from .sensitivity import Sensitivity, factor_by_rows, lay_out, solve_transposed
 
 
@@ -81,7 +81,7 @@ def mass_power_of_dofs(scene: Scene, m: Motion, s: Sensitivity):
     t = tree.links[link].tree
     if dof - tree.trees[t].dof_start < m.locked[t]:
         return
-    armature, implicit = own_inertia(tree, scene.joints, scene.efforts, link, dof, scene.step.dt)
+    armature, implicit = dof_inertia(scene, m, dof)
     balance = (armature + implicit) * s.velocity[dof] - s.momentum[dof]
     wp.atomic_add(s.power, tree.trees[t].group, s.virtual_velocity[dof] * balance)
 

@@ -47,7 +47,7 @@ from .free_change import (
     solve_mass,
     swing_links,
 )
-from .scene import Scene
+from .scene import Scene, gather_pulls
 from .sensitivity import Sensitivity, balance, sensitivity_kernel
 from .support import require_differentiable
 from .virtual_power import contact_power, dof_power, link_power
@@ -98,7 +98,7 @@ class Recorder:
 
     def _kernels(self, solver) -> list:
         """What recording a step launches, by what the model has."""
-        taped = [kinematics, link_power, dof_power, balance, integrate]
+        taped = [kinematics, gather_pulls, link_power, dof_power, balance, integrate]
         made = [self._sensitivity]
         if solver.model.shape_count:
             taped += [self._contact_power]
@@ -121,6 +121,7 @@ class Recorder:
         scene = self._scene(solver, frame)
         inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, self._without_poses(frame.before)]
         self._launch(kinematics, size.tree_count, inputs)
+        self._launch(gather_pulls, size.link_count, [scene, m])
         change = self._change(solver, scene, m)
         self._launch(link_power, size.link_count, [scene, m, change, s])
         rows = allocate(
@@ -278,6 +279,7 @@ class Recorder:
         if frame.commanded is not None:
             self._command(scene, solver, frame)
         scene.rounds = wp.zeros(solver.topology.tree_count, dtype=wp.int32, device=self.device)
+        scene.pull = wp.zeros(solver.topology.link_count, dtype=wp.vec3d, device=self.device, requires_grad=True)
         scene.rows = allocate(ContactRows, {"*": 0}, self.device)
         if frame.rows is not None:
             for name in ContactRows.vars:

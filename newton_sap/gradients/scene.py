@@ -6,7 +6,8 @@ from ..boundary.bundles import StepInput
 from ..boundary.contact_rows import ContactRows
 from ..boundary.convention import Orders
 from ..boundary.gaps import prescribed_velocity
-from ..multibody.efforts import Efforts
+from ..multibody.efforts import Efforts, own_inertia
+from ..multibody.tension import damped, own_pull, tension_through
 from ..workspace import Bodies, Joints, Motion, Shapes, StateArrays, Tree
 
 
@@ -24,6 +25,7 @@ class Scene:
     before: StateArrays
     rows: ContactRows
     rounds: wp.array[wp.int32]  # (T,) how often each tree follows its change of velocity
+    pull: wp.array[wp.vec3d]  # (L,) impulse with which each subtree pulls on its joint [N s]
 
 
 @wp.func
@@ -50,3 +52,27 @@ def rate_of(tree: Tree, m: Motion, rates: wp.array[wp.float64], dof: int):
     if dof - tree.trees[t].dof_start < m.locked[t]:
         rate = m.v0[dof]
     return rate
+
+
+@wp.kernel
+def gather_pulls(scene: Scene, m: Motion):
+    """What bodies ask of their joints and of those above."""
+    link = wp.tid()
+    tree = scene.tree
+    own = own_pull(tree, scene.joints, scene.bodies, m, scene.orders, scene.efforts, link, scene.step.dt)
+    for p in range(tree.links[link].path_start, tree.links[link + 1].path_start):
+        dof = tree.path_dof[p]
+        above = tree.dofs[dof].link
+        if dof == tree.links[above].dof_start:
+            wp.atomic_add(scene.pull, above, own)
+
+
+@wp.func
+def dof_inertia(scene: Scene, m: Motion, dof: int):
+    """Armature of a dof, and what it adds to A beside by damping, spring and tension."""
+    tree = scene.tree
+    dt = scene.step.dt
+    link = tree.dofs[dof].link
+    armature, implicit = own_inertia(tree, scene.joints, scene.efforts, link, dof, dt)
+    tension = tension_through(tree, scene.joints, scene.bodies, m, scene.orders, link, scene.pull[link], dt)
+    return armature, damped(m, tension, dof, armature, implicit)

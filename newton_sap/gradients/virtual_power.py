@@ -16,13 +16,13 @@ from ..constraints.hunt_crossley import normal_impulse
 from ..constraints.joint_rows import dof_rows
 from ..constraints.lagged import bound_friction
 from ..constraints.response import impulse, tangential
-from ..multibody.efforts import joint_effort, own_inertia
+from ..multibody.efforts import joint_effort
 from ..multibody.free_motion import own_momentum
 from ..multibody.spatial import inertia_times, velocity_at
 from ..problem import regularize_contact
 from ..workspace import ROWS_PER_DOF, ContactPool, Motion, RowPool, Tree
 from .free_change import impulse_at_start, impulse_of_change
-from .scene import Scene, free_velocity, link_velocity
+from .scene import Scene, dof_inertia, free_velocity, link_velocity
 from .sensitivity import Sensitivity
 
 
@@ -57,7 +57,7 @@ def dof_power(scene: Scene, m: Motion, rows: RowPool, s: Sensitivity):
     if dof - tree.trees[t].dof_start < m.locked[t]:
         return
     v = s.velocity[dof]
-    armature, implicit = own_inertia(tree, scene.joints, scene.efforts, link, dof, dt)
+    armature, implicit = dof_inertia(scene, m, dof)
     i = dof - tree.links[link].dof_start
     effort = joint_effort(tree, scene.joints, scene.efforts, scene.before.joint_q, link, i, m.v0[dof])
     balance = armature * (v - m.v0[dof]) + implicit * v - dt * effort

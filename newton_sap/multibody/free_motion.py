@@ -10,7 +10,8 @@ from .efforts import Efforts, external_wrench, joint_effort
 from .gyroscopic import gyroscopic_impulse
 from .mass_matrix import factor_free_motion, solve_free, write_column
 from .reach import add_reactions, driven_speed, free_speed, note_pushes
-from .spatial import angular, cross_force, inertia_times, motion, velocity_at
+from .spatial import angular, cross_force, inertia_times, linear, motion, velocity_at
+from .tension import tension_through
 from .velocity_products import follow_change, rounds_needed
 
 wp.set_module_options({"enable_backward": False})
@@ -69,7 +70,10 @@ def free_motion(
     state: StateArrays,
     dt: wp.float64,
 ):
-    """r_k = S_k . P + a_k v0_k + dt tau_k, A = S^T I S + diag, and A v_star = r, leaves to root."""
+    """r_k = S_k . P + a_k v0_k + dt tau_k, A = S^T I S + diag, and A v_star = r, leaves to root.
+
+    ``change`` gets what velocity products and forces from outside give subtrees and dofs.
+    """
     t = tree.first_tree + wp.tid()
     start = tree.trees[t].link_start
     end = tree.trees[t + 1].link_start
@@ -85,10 +89,13 @@ def free_motion(
         m.momentum[link] = IV + impulse
     for up in range(end - start):
         link = end - 1 - up
+        pull = linear(change.momentum[link])
+        tension = tension_through(tree, joints, bodies, m, orders, link, pull, dt)
         for dof in range(tree.links[link].dof_start, tree.links[link + 1].dof_start):
-            armature = write_column(tree, joints, m, efforts, t, link, dof, dt)
+            armature = write_column(tree, joints, m, efforts, t, link, dof, tension, dt)
             project_momentum(tree, joints, m, efforts, state.joint_q, link, dof, armature, dt)
-        add_to_parent(tree, m, link)
+            change.v0[dof] = wp.dot(m.column[dof], change.momentum[link])
+        add_to_parent(tree, m, change, link)
     factor_free_motion(tree, m, t)
     if rounds > 0:
         follow_change(tree, joints, bodies, m, change, orders, efforts, state.joint_q, t, rounds, dt)
@@ -120,14 +127,15 @@ def project_momentum(
 
 
 @wp.func
-def add_to_parent(tree: Tree, m: Motion, link: int):
-    """Let the parent carry this subtree's inertia and momentum."""
+def add_to_parent(tree: Tree, m: Motion, change: Motion, link: int):
+    """Let the parent carry this subtree's inertia and momentum, and what changes that."""
     above = tree.links[link].parent
     if above >= 0:
         m.mass[above] = m.mass[above] + m.mass[link]
         m.moment[above] = m.moment[above] + m.moment[link]
         m.inertia[above] = m.inertia[above] + m.inertia[link]
         m.momentum[above] = m.momentum[above] + m.momentum[link]
+        change.momentum[above] = change.momentum[above] + change.momentum[link]
 
 
 @wp.func

@@ -2,11 +2,13 @@
 
 import warp as wp
 
+from ..boundary.convention import Orders
 from ..linalg.cholesky import Skyline, factor_alone, row_filling, row_stride, solve_alone
 from ..linalg.inner_loops import write_symmetric
-from ..workspace import Joints, Motion, Tree
+from ..workspace import Bodies, Joints, Motion, Tree
 from .efforts import Efforts, own_inertia
-from .spatial import inertia_times
+from .spatial import inertia_times, linear, motion
+from .tension import Tension, damped, own_pull, tension_through
 
 wp.set_module_options({"enable_backward": False})
 
@@ -22,7 +24,17 @@ def diagonal_entry(tree: Tree, t: int, dof: int):
 
 
 @wp.func
-def write_column(tree: Tree, joints: Joints, m: Motion, efforts: Efforts, t: int, link: int, dof: int, dt: wp.float64):
+def write_column(
+    tree: Tree,
+    joints: Joints,
+    m: Motion,
+    efforts: Efforts,
+    t: int,
+    link: int,
+    dof: int,
+    tension: Tension,
+    dt: wp.float64,
+):
     """Column ``dof`` of A: the subtree's momentum under a unit rate, seen by every dof above it, and what the dof adds itself.
 
     Entries of dofs that do not move each other keep the zero that they were made with. Returns the armature.
@@ -35,17 +47,36 @@ def write_column(tree: Tree, joints: Joints, m: Motion, efforts: Efforts, t: int
     write_symmetric(m.A, block, size, tree.path_dof, path, tree.links[link + 1].path_start, first, dof, m.column, F)
     armature, implicit = own_inertia(tree, joints, efforts, link, dof, dt)
     diagonal = diagonal_entry(tree, t, dof)
-    m.A[diagonal] = m.A[diagonal] + armature + implicit
+    m.A[diagonal] = m.A[diagonal] + armature + damped(m, tension, dof, armature, implicit)
     return armature
 
 
 @wp.kernel
-def mass_matrices(tree: Tree, joints: Joints, m: Motion, efforts: Efforts, dt: wp.float64):
-    """A of every tree once more, after free motion."""
+def mass_matrices(
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    pulled: Motion,
+    orders: Orders,
+    efforts: Efforts,
+    dt: wp.float64,
+):
+    """A of every tree once more, after free motion; momenta of ``pulled``, zero before, get what joints pass on."""
     t = wp.tid()
-    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
+    start = tree.trees[t].link_start
+    end = tree.trees[t + 1].link_start
+    for up in range(end - start):
+        link = end - 1 - up
+        own = own_pull(tree, joints, bodies, m, orders, efforts, link, dt)
+        pulled.momentum[link] = pulled.momentum[link] + motion(wp.vec3d(), own)
+        pull = linear(pulled.momentum[link])
+        tension = tension_through(tree, joints, bodies, m, orders, link, pull, dt)
         for dof in range(tree.links[link].dof_start, tree.links[link + 1].dof_start):
-            write_column(tree, joints, m, efforts, t, link, dof, dt)
+            write_column(tree, joints, m, efforts, t, link, dof, tension, dt)
+        above = tree.links[link].parent
+        if above >= 0:
+            pulled.momentum[above] = pulled.momentum[above] + pulled.momentum[link]
 
 
 @wp.func

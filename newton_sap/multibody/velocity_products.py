@@ -251,9 +251,10 @@ def follow_change(
 ):
     """Let r have the products of ``v0`` with the change of velocity in the step.
 
-    ``change.momentum`` has what changes each link's momentum, of velocity products and from outside. Uses ``v`` and ``travel``.
+    ``change.v0`` has the momentum by velocity products and from outside. Uses ``v`` and ``travel``.
     """
-    gather_momentum(tree, m, change, t)
+    for dof in range(tree.trees[t].dof_start, tree.trees[t].dof_start + m.locked[t]):
+        change.v0[dof] = wp.float64(0.0)  # prescribed
     let_joints_hold(tree, joints, m, change, efforts, joint_q, t, dt)
     if m.leans[t] == 1:
         let_contacts_hold(tree, joints, bodies, m, change, orders, efforts, t, dt)

@@ -1,0 +1,99 @@
+"""Damping of links that are too light for the tension through them (F 1.1).
+
+A tension ``T`` holds a link of length ``l`` straight as a spring of ``T l`` per radian would. A step knows it at its start, so links
+that alone would swing by more than two radians per step gain energy, and so do waves along them. From one radian on, the joint
+that pulls has damping. As an inertia, ``dt`` times it: what the link has less than ``T l dt^2``, and more for waves.
+"""
+
+import warp as wp
+
+from ..boundary.convention import Orders
+from ..workspace import Bodies, Joints, Motion, Tree
+from .efforts import Efforts, external_wrench
+from .joints import flies, turns_freely
+from .spatial import angular, linear, to_vec3d, velocity_at
+
+wp.set_module_options({"enable_backward": False})
+
+
+WAVES = wp.constant(wp.float64(1.0 / 48.0))
+"""Links of inertia ``I`` that need ``J`` swing in waves unless their joints damp by ``J^2 / (384 I)``; eight times as much."""
+
+
+@wp.struct
+class Tension:
+    """What the joint of a link makes of the pull on it."""
+
+    damping: wp.float64  # dt times it, across the line between the joints of the link above [kg m^2]
+    along: wp.vec3d  # that line, or zero where turns about it are damped, too
+
+
+@wp.func
+def own_pull(
+    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts, link: int, dt: wp.float64
+):
+    """Impulse that a body asks of its joint to keep to its course: gravity and what the caller applies, less mass times acceleration."""
+    V = m.velocity[link]
+    com = m.com[link]
+    a = velocity_at(m.bias[link], com) + wp.cross(angular(V), velocity_at(V, com))
+    outside = linear(external_wrench(tree, joints, bodies, m, orders, efforts, link))
+    return dt * (outside - wp.float64(bodies.mass[tree.links[link].body]) * a)
+
+
+@wp.func
+def anchor_of_child(joints: Joints, m: Motion, joint: int, link: int):
+    """Where a link hangs on its joint."""
+    return m.position[link] + wp.quat_rotate(
+        m.rotation[link], to_vec3d(wp.transform_get_translation(joints.X_c[joint]))
+    )
+
+
+@wp.func
+def carrier_of(tree: Tree, joints: Joints, m: Motion, orders: Orders, link: int):
+    """The link that a link hangs on: the nearest one above that turns by its joint. -1 for none, or where a body flies."""
+    above = int(-1)
+    if orders.reference_is_com == 1 and not flies(joints, tree.links[link].joint):
+        above = tree.links[link].parent
+    turns = bool(False)
+    while above >= 0 and not turns:
+        for dof in range(tree.links[above].dof_start, tree.links[above + 1].dof_start):
+            turns = turns or wp.length_sq(angular(m.column[dof])) > wp.float64(0.0)
+        if flies(joints, tree.links[above].joint):
+            above = -1
+        elif not turns:
+            above = tree.links[above].parent
+    return above
+
+
+@wp.func
+def tension_through(
+    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, link: int, pull: wp.vec3d, dt: wp.float64
+):
+    """The tension through a link's joint, on which its subtree pulls with an impulse."""
+    out = Tension()
+    above = carrier_of(tree, joints, m, orders, link)
+    if above >= 0:
+        joint = tree.links[link].joint
+        r = anchor_of_child(joints, m, joint, link) - anchor_of_child(joints, m, tree.links[above].joint, above)
+        needed = dt * wp.dot(pull, r)
+        inverse = wp.mat33d(bodies.inv_inertia[tree.links[above].body])
+        if needed * wp.trace(inverse) > wp.float64(2.0):  # else it is inert enough about any axis
+            e = wp.normalize(r)
+            e_body = wp.quat_rotate_inv(m.rotation[above], e)
+            inertia = wp.float64(2.0) / (wp.trace(inverse) - wp.dot(e_body, inverse * e_body))
+            if needed > inertia:
+                out.damping = (needed - inertia) * (wp.float64(1.0) + WAVES * needed / inertia)
+                if not turns_freely(joints, joint):
+                    out.along = e
+    return out
+
+
+@wp.func
+def damped(m: Motion, tension: Tension, dof: int, armature: wp.float64, implicit: wp.float64):
+    """What a dof adds to A by damping and spring, at least what tension asks for; a hinge along the pull swivels freely."""
+    total = implicit
+    if tension.damping > wp.float64(0.0):
+        a = angular(m.column[dof])
+        along = wp.dot(tension.along, a)
+        total = wp.max(implicit, tension.damping * (wp.dot(a, a) - along * along) - armature)
+    return total

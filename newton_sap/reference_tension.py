@@ -1,0 +1,59 @@
+"""What the reference makes of tension: damping of joints that hang on links too light for the step (dense, float64)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .reference_basics import BALL, DISTANCE, FREE, quat_matrix
+
+WAVES = 1.0 / 48.0
+"""Share of the square of what a link needs, over its inertia, by which the joints damp waves along a chain."""
+
+
+def tension_inertia(m, kin, pulls, dt):
+    """Least that damping adds to the diagonal of ``A`` beside the armature, shape (dofs,) [kg m^2]; 0 where nothing is asked.
+
+    Args:
+        m: Snapshot of the model.
+        kin: Kinematics at the start of the step.
+        pulls: Force that each body asks of its joint to keep to its course, shape (bodies, 3) [N].
+        dt: Step [s].
+    """
+    least, inner = np.zeros(m.dofs), {int(m.child[j]): j for j in m.order}
+    pull = pulls.copy()
+    for j in reversed(m.order):
+        if m.parent[j] >= 0:
+            pull[m.parent[j]] += pull[m.child[j]]
+    for j in m.order:
+        above = _carrier(m, kin, inner, int(m.parent[j]))
+        if m.type[j] in (FREE, DISTANCE) or above < 0 or m.type[inner[above]] in (FREE, DISTANCE):
+            continue
+        r = _anchor(m, kin, j) - _anchor(m, kin, inner[above])
+        needed = dt * dt * pull[m.child[j]] @ r
+        if needed <= 0.0:
+            continue
+        e, R = r / np.linalg.norm(r), quat_matrix(kin.quat[above])
+        across = np.eye(3) - np.outer(e, e)
+        has = 2.0 / np.trace(across @ R @ m.inv_inertia[above] @ R.T)
+        if needed > has:
+            damping = (needed - has) * (1.0 + WAVES * needed / has)
+            for k in range(m.qd_start[j], m.qd_start[j + 1]):
+                if kin.angular[k]:
+                    swing = 1.0 if m.type[j] == BALL else kin.axis[k] @ across @ kin.axis[k]
+                    least[k] = damping * swing - m.armature[k]
+    return least
+
+
+def _anchor(m, kin, j):
+    """Where the child of a joint hangs on it, world [m]."""
+    return kin.to_world(m.child[j], m.X_c[j][0])
+
+
+def _carrier(m, kin, inner, body):
+    """The body from here up that turns by a joint of its own; -1 where there is none."""
+    while body >= 0:
+        j = inner[body]
+        if kin.angular[m.qd_start[j] : m.qd_start[j + 1]].any():
+            return body
+        body = int(m.parent[j])
+    return -1

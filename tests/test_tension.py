@@ -1,0 +1,205 @@
+"""Links that are too light for the tension through them: chains swing, hang and hold together, and nothing else is damped."""
+
+import newton
+import numpy as np
+import pytest
+import warp as wp
+from loop_scenes import furnish
+from rig import G, link, put
+from test_against_reference import TIGHT, assert_same_step
+from test_taut_chains import loaded_chain
+
+from newton_sap import SolverSAP
+from newton_sap.boundary import topology
+from newton_sap.reference import ReferenceSolver
+
+Axis = newton.ModelBuilder.JointDofConfig
+HALF = 0.05
+"""Of the length of a link [m]."""
+HEAVY, LIGHT = dict(mass=1.0, inertia=1.0e-3), dict(mass=0.01, inertia=1.0e-6)
+UNDER = dict(parent_xform=wp.transform((0.0, 0.0, -HALF)), child_xform=wp.transform((0.0, 0.0, HALF)))
+"""Link under link, their ends together."""
+
+
+def swinging(links, load, turn=1.4):
+    """Slender links of 5 cm and 10 g on hinges, the last heavier, held straight at an angle [rad] to the plumb line."""
+    builder, parent, joints = newton.ModelBuilder(gravity=(0.0, 0.0, -G)), -1, []
+    for i in range(links):
+        mass = load if i == links - 1 else 0.01
+        inertia = mass * HALF**2 / np.array([12.0, 12.0, 64.0])
+        child = link(builder, mass, inertia, com=wp.vec3(0.0, 0.0, -0.5 * HALF))
+        top = wp.transform((0.0, 0.0, -HALF if i else 0.0))
+        joints.append(builder.add_joint_revolute(parent, child, axis=(1.0, 0.0, 0.0), parent_xform=top))
+        parent = child
+    builder.add_articulation(joints)
+    builder.joint_q[0] = turn
+    return builder.finalize()
+
+
+def rollout(model, time, dt):
+    """Energies [J], and how far the last body is from the plumb line [m], in every third step."""
+    solver, state = SolverSAP(model), model.state()
+    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
+    energy, away = [], []
+    for i in range(round(time / dt)):
+        if i % 3 == 0:
+            report = solver.report(state)
+            energy.append(float(report.kinetic_energy[0] + report.potential_energy[0]))
+            away.append(float(np.linalg.norm(state.body_q.numpy()[-1, :2])))
+        solver.step(state, state, None, None, dt)
+    assert solver.report().healthy
+    return np.array(energy), np.array(away)
+
+
+@pytest.mark.parametrize("load", [1.0, 10.0])
+@pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 240.0])
+@pytest.mark.parametrize("tie", ["hinges", "balls"])
+def test_a_load_hangs_on_a_hundredth_and_a_thousandth_of_its_mass(tie, dt, load):
+    """Links could swing by up to 27 radians per step; nothing damps them but what tension asks for."""
+    energy, away = rollout(loaded_chain(tie, dt, damped=0.0, load=load), 4.0, dt)
+    assert energy.max() <= energy[0] + 1.0e-6 * load
+    assert away[len(away) // 2 :].max() < 1.05 * away[:20].max()
+
+
+@pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 240.0])
+@pytest.mark.parametrize(("load", "left"), [(0.01, 0.9), (1.0, 0.99), (10.0, 0.99)])
+def test_a_chain_swings_on(load, left, dt):
+    """Ten links from the horizontal: what is damped is how they move against each other, not how the load swings."""
+    energy, away = rollout(swinging(10, load), 4.0, dt)
+    assert energy.max() < energy[0] + 0.1 * (load + 0.05) * G * 0.5
+    assert away[len(away) // 2 :].max() > left * away[0]
+
+
+def odd_chain(root):
+    """Light links in all sorts of joints, with a load in the end and a side branch; a sledge and a bracket turn by no joint."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    add_odd_chain(builder, root)
+    return builder.finalize()
+
+
+def add_odd_chain(builder, root):
+    """The same, to a builder."""
+    first = link(builder, **HEAVY)
+    joints = [
+        builder.add_joint_free(first) if root == "free" else builder.add_joint_revolute(-1, first, axis=(1, 0, 0))
+    ]
+    parent = first
+
+    def hang(add, shape=LIGHT, on=None, **options):
+        nonlocal parent
+        above = parent if on is None else on
+        child = link(builder, **shape)
+        joints.append(add(above, child, **UNDER, **options))
+        if on is None:
+            parent = child
+        return joints[-1]
+
+    hang(builder.add_joint_revolute, axis=(0.0, 1.0, 0.0))
+    hang(builder.add_joint_ball)
+    hang(builder.add_joint_d6, angular_axes=[Axis(axis=newton.Axis.X), Axis(axis=newton.Axis.Y)])
+    hang(builder.add_joint_fixed)
+    hang(builder.add_joint_revolute, axis=(0.6, 0.0, 0.8))
+    hang(builder.add_joint_prismatic, axis=(0.0, 0.0, 1.0))
+    furnish(builder, hang(builder.add_joint_revolute, axis=(1.0, 0.0, 0.0)), damping=1.0e-4, armature=1.0e-5)
+    furnish(builder, hang(builder.add_joint_revolute, axis=(0.0, 1.0, 0.0)), damping=10.0)
+    fork = parent
+    hang(builder.add_joint_revolute, on=fork, shape=HEAVY, axis=(0.0, 1.0, 0.0))
+    hang(builder.add_joint_revolute, axis=(0.0, 0.0, 1.0))
+    hang(builder.add_joint_ball, shape=HEAVY)
+    builder.add_articulation(joints)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("root", ["free", "hinge"])
+def test_step_equals_the_reference(root, seed):
+    """The dynamics matrix, which has the damping, and all that follows."""
+    model, random = odd_chain(root), np.random.default_rng(seed)
+    state = model.state()
+    start = 7 if root == "free" else 1
+    for joint, kind in enumerate(model.joint_type.numpy()):
+        q = slice(*model.joint_q_start.numpy()[joint : joint + 2])
+        value = 0.2 * random.standard_normal(q.stop - q.start)
+        if kind == newton.JointType.BALL:
+            value = np.append(value[:3], 1.0) / np.linalg.norm(np.append(value[:3], 1.0))
+        if q.start >= start or root == "hinge":
+            joint_q = state.joint_q.numpy()
+            joint_q[q] = value
+            state.joint_q.assign(joint_q)
+    put(state.joint_qd, random.standard_normal(model.joint_dof_count))
+    put(state.body_f, random.standard_normal(6 * model.body_count))
+    newton.eval_fk(model, state.joint_q, state.joint_qd, state)
+    truth = assert_same_step(model, state, model.control(), None, dt=1.0 / 60.0)
+    plain = ReferenceSolver(model, position_update="sap_euler", **TIGHT).step(state, None, None, 1.0 / 60.0)
+    asked = np.flatnonzero(np.abs(np.diag(truth.A) - np.diag(plain.A)) > 1.0e-5)
+    assert len(asked) >= 6
+
+
+def pair(axis, length=0.1):
+    """A light link on a hinge, and a load below it on another hinge."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    above, load = link(builder, **LIGHT), link(builder, **HEAVY)
+    top = wp.transform((0.0, 0.0, 0.5 * length))
+    low = wp.transform((0.0, 0.0, -0.5 * length))
+    joints = [builder.add_joint_revolute(-1, above, axis=(1.0, 0.0, 0.0), child_xform=top)]
+    joints.append(builder.add_joint_revolute(above, load, axis=axis, parent_xform=low))
+    builder.add_articulation(joints)
+    return builder.finalize()
+
+
+def added(model, dt):
+    """What tension adds to the dynamics matrix, as damping [N m s]: the other position updates do not ask for it."""
+    A = []
+    for update in ("symplectic", "sap_euler"):
+        solver, state = SolverSAP(model, position_update=update), model.state()
+        solver.step(state, state, None, None, dt)
+        A.append(solver.inspect().A)
+    return (A[0] - A[1]) / dt
+
+
+@pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 240.0, 1.0e-4])
+def test_damping_in_closed_form(dt):
+    """``T l dt^2`` less the link's inertia, and more for waves; nothing where a step resolves how it swings."""
+    needed, inertia = 1.0 * G * 0.1 * dt**2, LIGHT["inertia"]
+    expected = max(needed - inertia, 0.0) * (1.0 + needed / inertia / 48.0) / dt
+    assert added(pair((0.0, 1.0, 0.0)), dt)[-1, -1] == pytest.approx(expected, rel=1.0e-5, abs=1.0e-12)
+    assert (expected == 0.0) == (dt < 1.0e-3)
+
+
+def test_a_swivel_is_not_damped():
+    """A load on a hook spins on about the line on which it hangs."""
+    model = pair((0.0, 0.0, 1.0))
+    assert added(model, 1.0 / 60.0)[-1, -1] == pytest.approx(0.0, abs=1.0e-9)
+    solver, state = SolverSAP(model), model.state()
+    put(state.joint_qd, [0.0, 5.0])
+    for _ in range(240):
+        solver.step(state, state, None, None, 1.0 / 240.0)
+    assert state.joint_qd.numpy()[1] == pytest.approx(5.0, rel=1.0e-4)
+
+
+def test_damping_acts_between_links():
+    """On single dofs, so that momentum is kept, and on none of a floating root, a sledge, a swivel or a joint that is damped enough."""
+    damping = added(odd_chain("free"), 1.0 / 60.0)
+    one_by_one = np.diag(damping)
+    np.testing.assert_allclose(damping, np.diag(one_by_one), atol=1.0e-9)
+    sledge, damped, swivel = 13, 15, 17
+    assert np.flatnonzero(one_by_one > 1.0e-6).tolist() == [*range(7, 13), 14, 16, 18, 19, 20]
+    assert max(abs(one_by_one[i]) for i in (*range(7), sledge, damped, swivel)) < 1.0e-9
+
+
+def test_the_matrix_is_told_where_parts_share_its_place(monkeypatch):
+    """It is worked out once more then, tension included: to the last digits, as pulls are added up in another order."""
+    chains = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    one = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    add_odd_chain(one, "hinge")
+    for _ in range(4):
+        chains.add_world(one)
+    matrices = []
+    for dofs in (10**6, 1):
+        monkeypatch.setattr(topology, "PART_DOFS", dofs)
+        model = chains.finalize()
+        solver, state = SolverSAP(model), model.state()
+        put(state.joint_qd, np.random.default_rng(5).standard_normal(model.joint_dof_count))
+        solver.step(state, state, None, None, 1.0 / 60.0)
+        matrices.append(solver.inspect().A)
+    assert solver.scratch.is_in(solver.motion)
+    np.testing.assert_allclose(matrices[1], matrices[0], rtol=1.0e-12, atol=1.0e-15)
