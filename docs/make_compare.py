@@ -43,6 +43,11 @@ def free_body() -> str:
     return metrics("free_body")
 
 
+def loaded_chain() -> str:
+    """A load on links of a hundredth of its mass."""
+    return metrics("loaded_chain")
+
+
 def box_on_incline() -> str:
     """Theory beside measurement; ``n/a`` where a prediction is not about that solver."""
     return table(*prediction_cells(run("box_on_incline", ("sap", "featherstone/16"))))
@@ -58,7 +63,7 @@ def finer() -> str:
     return table(["`quadruped`", "error mm", "verdict"], rows)
 
 
-TABLES = {part.__name__: part for part in (quadruped, free_body, box_on_incline, finer)}
+TABLES = {part.__name__: part for part in (quadruped, free_body, loaded_chain, box_on_incline, finer)}
 
 if __name__ == "__main__":
     write_tables(PAGE, TABLES)

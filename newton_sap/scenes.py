@@ -102,12 +102,41 @@ def pendulum_cart(*, angle: float = 30.0, world_count: int = 1, device: str | No
     return Scene("pendulum_cart", model, 1.0 / 240.0, 4, "Cart and pole swing; their centre of mass keeps its x.")
 
 
+def loaded_chain(
+    *, links: int = 10, load: float = 1.0, angle: float = 80.0, world_count: int = 1, device: str | None = None
+) -> Scene:
+    """Links of 5 cm and 10 g on hinges with a ball of ``load`` [kg] in the end, let go straight at ``angle`` degrees from hanging down; no contact."""
+    if not isinstance(links, Integral) or links < 1:
+        raise ValueError(f"links must be an integer >= 1, not {links!r}")
+    length, radius, ball = 0.05, 0.004, 0.04
+    rod = 0.5 * length - radius
+    builder = _builder()
+    link_cfg = _ghost(builder, 0.01 / (math.pi * radius**2 * (2.0 * rod + 4.0 / 3.0 * radius)))
+    load_cfg = _ghost(builder, load / (4.0 / 3.0 * math.pi * ball**3))
+    joints, parent = [], -1
+    for i in range(links + 1):
+        child = builder.add_link(label="load" if i == links else f"link_{i}")
+        if i < links:
+            middle = wp.transform((0.0, 0.0, -0.5 * length))
+            builder.add_shape_capsule(child, xform=middle, radius=radius, half_height=rod, cfg=link_cfg)
+        else:
+            builder.add_shape_sphere(child, xform=wp.transform((0.0, 0.0, -ball)), radius=ball, cfg=load_cfg)
+        top = wp.transform((0.0, 0.0, 1.0 if i == 0 else -length))
+        joints.append(builder.add_joint_revolute(parent, child, axis=newton.Axis.Y, parent_xform=top))
+        parent = child
+    builder.add_articulation(joints, label="loaded_chain")
+    builder.joint_q[0] = math.radians(angle)
+    model = _replicated(builder, world_count, ground=False).finalize(device=device)
+    return Scene(
+        "loaded_chain", model, 1.0 / 240.0, 4, "The load swings on as high as it was let go, its links in line."
+    )
+
+
 def free_body(*, device: str | None = None) -> Scene:
     """A tumbling block of 6 kg in zero gravity whose COM lies 0.27 m off its body's origin; no contact."""
     builder = _builder()
     builder.gravity = (0.0, 0.0, 0.0)
-    ghost = _density(builder, 1000.0)
-    ghost.has_shape_collision = False
+    ghost = _ghost(builder, 1000.0)
     body = builder.add_body(label="block")
     builder.add_shape_box(body, xform=wp.transform((0.2, -0.1, 0.15)), hx=0.15, hy=0.1, hz=0.05, cfg=ghost)
     builder.joint_qd[:6] = [0.5, 0.2, -0.1, 1.0, 6.0, 2.0]  # of the COM [m/s], then about it [rad/s]
@@ -172,6 +201,7 @@ SCENES: dict[str, Callable[..., Scene]] = {
     "box_stack": box_stack,
     "free_body": free_body,
     "gripper_cube": gripper_cube,
+    "loaded_chain": loaded_chain,
     "pendulum_cart": pendulum_cart,
     "quadruped": quadruped,
     "sphere": sphere,
@@ -193,8 +223,7 @@ def stand_height() -> float:
 
 def _leg(builder: newton.ModelBuilder, trunk: int, front: float, left: float) -> list[int]:
     """Add hip, thigh and shank with a spherical foot and return their joints."""
-    bones = _density(builder, 1000.0)
-    bones.has_shape_collision = False
+    bones = _ghost(builder, 1000.0)
     name = ("f" if front > 0 else "h") + ("l" if left > 0 else "r")
     hip, thigh, shank = (builder.add_link(label=f"{name}_{part}") for part in ("hip", "thigh", "shank"))
     builder.add_shape_capsule(hip, radius=0.04, half_height=0.02, cfg=bones)
@@ -232,6 +261,12 @@ def _builder(*, mu: float = 0.5, ke: float = 5.0e4, kd: float = 5.0e2) -> newton
 def _density(builder: newton.ModelBuilder, density: float) -> newton.ModelBuilder.ShapeConfig:
     config = builder.default_shape_cfg.copy()
     config.density = density
+    return config
+
+
+def _ghost(builder: newton.ModelBuilder, density: float) -> newton.ModelBuilder.ShapeConfig:
+    config = _density(builder, density)
+    config.has_shape_collision = False
     return config
 
 

@@ -406,6 +406,7 @@ def test_scenes_start_in_their_contacts(name):
         "box_stack": 40,
         "free_body": 0,
         "gripper_cube": 4,
+        "loaded_chain": 0,
         "pendulum_cart": 0,
         "quadruped": 4,
         "sphere": 0,

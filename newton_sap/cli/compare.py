@@ -23,7 +23,7 @@ def compare(
 ) -> None:
     """Run one scene under several solvers; exit code 1 if one gave no result or SAP's run was not healthy.
 
-    Scenes: box_on_incline, box_stack, free_body, gripper_cube, pendulum_cart, quadruped, sphere.
+    Scenes: box_on_incline, box_stack, free_body, gripper_cube, loaded_chain, pendulum_cart, quadruped, sphere.
 
     Examples: newton-sap compare quadruped --output report; newton-sap compare free_body --solvers sap,featherstone/16
     """

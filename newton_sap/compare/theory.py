@@ -85,6 +85,18 @@ SUBJECTS: dict[str, Subject] = {
             "XPBD works on bodies rather than joint angles: its joints open by the column joint gap.",
         ),
     ),
+    "loaded_chain": Subject(
+        contact=False,
+        energy="conserved",
+        body=-1,
+        axis=0,
+        notes=(
+            "Nothing dissipates. Under the load's weight m g a link alone would swing at sqrt(m g l / I), 485 rad/s or two "
+            "radians per step, and faster where the load passes below. A step that knows the pull at its start only feeds what "
+            "swings by more than two radians, until it overflows. SAP damps how links swing against each other.",
+            "XPBD works on bodies rather than joint angles: its joints open by the column joint gap.",
+        ),
+    ),
     "free_body": Subject(
         contact=False,
         energy="conserved",
