@@ -71,6 +71,10 @@ class SolverReport:
     """(groups, 3) of the bodies [N s]."""
     angular_momentum: np.ndarray | None = None
     """(groups, 3) of the bodies about the world origin [N m s]."""
+    loop_gap: np.ndarray | None = None
+    """How far the anchors of a loop joint, an equality of bodies or a distance joint are at most from where it holds them [m]."""
+    loop_angle: np.ndarray | None = None
+    """How far the first two are turned at most away from how they hold [rad]."""
 
     @property
     def healthy(self) -> bool:
@@ -104,6 +108,8 @@ class SolverReport:
         if self.kinetic_energy is not None:
             lines["kinetic energy [J]"] = summary(self.kinetic_energy)
             lines["potential energy [J]"] = summary(self.potential_energy)
+            if np.any(self.loop_gap) or np.any(self.loop_angle):
+                lines["loops open [m], [rad]"] = f"{summary(self.loop_gap)}; {summary(self.loop_angle)}"
             for name, momentum in (("linear", self.linear_momentum), ("angular", self.angular_momentum)):
                 unit = "N s" if name == "linear" else "N m s"
                 lines[f"|{name} momentum| [{unit}]"] = summary(np.linalg.norm(np.asarray(momentum), axis=1))

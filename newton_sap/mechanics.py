@@ -1,4 +1,4 @@
-"""Energy and momentum of a state, per solve group: worked out on the host, in float64, when asked for."""
+"""Energy and momentum of a state and how far its loops are open, per solve group: worked out when asked for, in float64."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .boundary.topology import flying_links, link_kinds
 from .boundary.validation import require_arrays
 from .multibody.joints import BALL
 from .multibody.kinematics import place_link
-from .workspace import Bodies, Joints, Motion, StateArrays, Tree
+from .workspace import Bodies, Joints, Motion, StateArrays, Tree, allocate
 
-FIELDS = ("kinetic_energy", "potential_energy", "linear_momentum", "angular_momentum")
+FIELDS = ("kinetic_energy", "potential_energy", "linear_momentum", "angular_momentum", "loop_gap", "loop_angle")
 """Fields of ``SolverReport`` that describe a state."""
 
 
@@ -72,11 +72,12 @@ def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:
     dof_group, dof_moved = group[arrays["dof_link"]], moved[arrays["dof_link"]]
     armature = _or(model.joint_armature, 0.0)[arrays["dof_qd"]].astype(float)
     rotors = 0.5 * armature * at.v0.numpy() ** 2 * dof_moved
-    tied_group, tied_kinetic, tied_potential = _coupling_energies(solver, state)
+    tied_group = solver.pools.couplers.group.numpy()
+    tied_kinetic, tied_potential, gap, angle = _state_of_couplings(solver, state, len(tied_group))
 
-    def sums(values, owner):
+    def sums(values, owner, add=np.add):
         out = np.zeros((solver.topology.group_count, *values.shape[1:]))
-        np.add.at(out, owner, values)
+        add.at(out, owner, values)
         return out
 
     return {
@@ -86,6 +87,8 @@ def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:
         + sums(tied_potential, tied_group),
         "linear_momentum": sums(momentum, group),
         "angular_momentum": sums(np.cross(com, momentum) + own_spin, group),
+        "loop_gap": sums(gap, tied_group, np.maximum),
+        "loop_angle": sums(angle, tied_group, np.maximum),
     }
 
 
@@ -118,17 +121,16 @@ def _spring_energy(model, arrays, state) -> np.ndarray:
     return np.where(free, 0.0, 0.5 * stiffness * away**2)
 
 
-def _coupling_energies(solver, state) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Solve group and energies of each coupling, at the placed state."""
-    group = solver.pools.couplers.group.numpy()
-    if not len(group):
-        return group, np.zeros(0), np.zeros(0)
-    from .constraints.coupling_energy import coupling_energies
+def _state_of_couplings(solver, state, count: int) -> list[np.ndarray]:
+    """Energies of each coupling [J], and how far it is open [m] and turned away [rad], at the placed state."""
+    if not count:
+        return [np.zeros(0)] * 4
+    from .constraints.coupling_state import CouplingState, measure_couplings
 
-    energies = [wp.empty(len(group), dtype=wp.float64, device=solver.device) for _ in range(2)]
-    inputs = [solver.tree, solver.joints, solver.couplings, solver.motion_after, state.joint_q, *energies]
-    wp.launch(coupling_energies, len(group), inputs, device=solver.device)
-    return group, *(energy.numpy() for energy in energies)
+    out = allocate(CouplingState, {"*": count}, solver.device)
+    inputs = [solver.tree, solver.joints, solver.couplings, solver.motion_after, state_arrays(state), out]
+    wp.launch(measure_couplings, count, inputs, device=solver.device)
+    return [getattr(out, name).numpy() for name in ("kinetic", "potential", "gap", "angle")]
 
 
 def _rotation_vector(goal: np.ndarray, q: np.ndarray) -> np.ndarray:

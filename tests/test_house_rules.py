@@ -23,7 +23,6 @@ SMALL_KERNELS = {
     "balance",
     "cancel_gyroscopic_torque",
     "clear_stats",
-    "coupling_energies",
     "measure_paths",
     "tell_gravity",
 }

@@ -249,3 +249,41 @@ def test_foreign_state_is_refused():
     builder.add_articulation([builder.add_joint_free(link(builder))])
     with pytest.raises(ValueError, match="state.joint_q has 14 entries"):
         rig.solver.report(builder.finalize().state())
+
+
+@pytest.mark.filterwarnings("ignore:.*another joint already connects:newton.NewtonWarning")
+def test_how_far_loops_are_open():
+    """Gaps and angles of what ties bodies, the widest of each world; none where it is switched off, slides or has room."""
+    world = weightless()
+    a, b, c, d = (link(world) for _ in range(4))
+    for body in (a, b, c, d):
+        world.add_articulation([world.add_joint_free(body)])
+    hinge = world.add_joint_revolute(a, b, axis=(0.0, 0.0, 1.0), parent_xform=wp.transform((1.0, 0.0, 0.0)))
+    world.add_joint_prismatic(b, c, axis=(1.0, 0.0, 0.0))
+    world.add_joint_distance(-1, d, min_distance=0.5, max_distance=2.0)
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    for _ in range(3):
+        builder.add_world(world)
+    model = builder.finalize(skip_validation_joints=True)
+    q = model.joint_q.numpy().reshape(3, -1)[:, :28].reshape(3, 4, 7)
+    q[:] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+    q[:, 1, :3] = [1.0, 0.03, 0.04]  # the hinge is open by 5 cm
+    q[:, 2, :3] = [5.0, 0.03, 0.04]  # the slide is far out, which it may be
+    q[:, 3, :3] = [0.0, 0.0, 1.0]  # within its range
+    q[1, 1, 3:] = Rotation.from_rotvec([0.1, 0.0, 3.0]).as_quat()
+    q[1, 2, 3:] = q[1, 1, 3:]
+    q[1, 2, :3] = q[1, 1, :3]
+    q[2, 3, :3] = [0.0, 0.0, 2.25]
+    state, solver = model.state(), SolverSAP(model)
+    put(state.joint_q, np.concatenate([q.reshape(3, -1), model.joint_q.numpy().reshape(3, -1)[:, 28:]], axis=1))
+    report = solver.report(state)
+    np.testing.assert_allclose(report.loop_gap, [0.05, 0.05, 0.25], atol=1e-6)
+    tilt = Rotation.from_rotvec([0.1, 0.0, 3.0]).apply([0.0, 0.0, 1.0])
+    np.testing.assert_allclose(report.loop_angle, [0.0, np.linalg.norm(tilt[:2]), 0.0], atol=1e-6)
+    assert "loops open [m], [rad]" in str(report)
+    enabled = model.joint_enabled.numpy().reshape(3, -1)
+    enabled[:, 4] = False
+    model.joint_enabled.assign(enabled.reshape(-1))
+    solver.notify_model_changed(newton.ModelFlags.JOINT_PROPERTIES)
+    np.testing.assert_allclose(solver.report(state).loop_gap, [0.0, 0.0, 0.25], atol=1e-6)
+    assert hinge == 4
