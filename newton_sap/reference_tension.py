@@ -26,9 +26,9 @@ def tension_inertia(m, kin, pulls, dt):
             pull[m.parent[j]] += pull[m.child[j]]
     for j in m.order:
         above = _carrier(m, kin, inner, int(m.parent[j]))
-        if m.type[j] in (FREE, DISTANCE) or above < 0 or m.type[inner[above]] in (FREE, DISTANCE):
+        if m.type[j] in (FREE, DISTANCE) or above < 0:
             continue
-        r = _anchor(m, kin, j) - _anchor(m, kin, inner[above])
+        r = _pivot(m, kin, j) - _pivot(m, kin, inner[above])
         needed = dt * dt * pull[m.child[j]] @ r
         if needed <= 0.0:
             continue
@@ -44,9 +44,9 @@ def tension_inertia(m, kin, pulls, dt):
     return least
 
 
-def _anchor(m, kin, j):
-    """Where the child of a joint hangs on it, world [m]."""
-    return kin.to_world(m.child[j], m.X_c[j][0])
+def _pivot(m, kin, j):
+    """Where the child of a joint hangs on it, or its COM if it flies, world [m]."""
+    return kin.com[m.child[j]] if m.type[j] in (FREE, DISTANCE) else kin.to_world(m.child[j], m.X_c[j][0])
 
 
 def _carrier(m, kin, inner, body):

@@ -41,16 +41,18 @@ def own_pull(
 
 
 @wp.func
-def anchor_of_child(joints: Joints, m: Motion, joint: int, link: int):
-    """Where a link hangs on its joint."""
-    return m.position[link] + wp.quat_rotate(
-        m.rotation[link], to_vec3d(wp.transform_get_translation(joints.X_c[joint]))
-    )
+def pivot_of(joints: Joints, m: Motion, joint: int, link: int):
+    """Where a link hangs on its joint; one in flight turns about its COM."""
+    pivot = m.com[link]
+    if not flies(joints, joint):
+        anchor = to_vec3d(wp.transform_get_translation(joints.X_c[joint]))
+        pivot = m.position[link] + wp.quat_rotate(m.rotation[link], anchor)
+    return pivot
 
 
 @wp.func
 def carrier_of(tree: Tree, joints: Joints, m: Motion, orders: Orders, link: int):
-    """The link that a link hangs on: the nearest one above that turns by its joint. -1 for none, or where a body flies."""
+    """The link that a link hangs on: the nearest one above that turns by its joint. -1 for none, or where the link itself flies."""
     above = int(-1)
     if orders.reference_is_com == 1 and not flies(joints, tree.links[link].joint):
         above = tree.links[link].parent
@@ -58,9 +60,7 @@ def carrier_of(tree: Tree, joints: Joints, m: Motion, orders: Orders, link: int)
     while above >= 0 and not turns:
         for dof in range(tree.links[above].dof_start, tree.links[above + 1].dof_start):
             turns = turns or wp.length_sq(angular(m.column[dof])) > wp.float64(0.0)
-        if flies(joints, tree.links[above].joint):
-            above = -1
-        elif not turns:
+        if not turns:
             above = tree.links[above].parent
     return above
 
@@ -74,7 +74,7 @@ def tension_through(
     above = carrier_of(tree, joints, m, orders, link)
     if above >= 0:
         joint = tree.links[link].joint
-        r = anchor_of_child(joints, m, joint, link) - anchor_of_child(joints, m, tree.links[above].joint, above)
+        r = pivot_of(joints, m, joint, link) - pivot_of(joints, m, tree.links[above].joint, above)
         needed = dt * wp.dot(pull, r)
         inverse = wp.mat33d(bodies.inv_inertia[tree.links[above].body])
         if needed * wp.trace(inverse) > wp.float64(2.0):  # else it is inert enough about any axis
