@@ -26,7 +26,7 @@ def tension_inertia(m, kin, pulls, dt):
             pull[m.parent[j]] += pull[m.child[j]]
     for j in m.order:
         above = _carrier(m, kin, inner, int(m.parent[j]))
-        if m.type[j] in (FREE, DISTANCE) or above < 0:
+        if m.type[j] in (FREE, DISTANCE) or above < 0 or not m.unknown[kin.path[above]].any():
             continue
         r = _pivot(m, kin, j) - _pivot(m, kin, inner[above])
         needed = dt * dt * pull[m.child[j]] @ r

@@ -146,6 +146,17 @@ def add_odd_chain(builder, root):
     builder.add_articulation(joints)
 
 
+@pytest.mark.parametrize("kinematic", [False, True])
+def test_a_hand_that_holds_a_chain_does_not_brake_it(kinematic):
+    """Under a light body that floats a swing needs damping, under one whose motion is prescribed it has none."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    hand = link(builder, **LIGHT, is_kinematic=kinematic)
+    load = link(builder, **HEAVY)
+    joints = [builder.add_joint_free(hand), builder.add_joint_revolute(hand, load, axis=(0.0, 1.0, 0.0), **UNDER)]
+    builder.add_articulation(joints)
+    assert (added(builder.finalize(), 1.0 / 60.0)[-1, -1] > 1.0e-3) == (not kinematic)
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("root", ["free", "hinge"])
 def test_step_equals_the_reference(root, seed):

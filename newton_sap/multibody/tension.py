@@ -11,6 +11,7 @@ from ..boundary.convention import Orders
 from ..workspace import Bodies, Joints, Motion, Tree
 from .efforts import Efforts, external_wrench
 from .joints import flies, turns_freely
+from .paths import is_moved
 from .spatial import angular, linear, to_vec3d, velocity_at
 
 wp.set_module_options({"enable_backward": False})
@@ -52,7 +53,10 @@ def pivot_of(joints: Joints, m: Motion, joint: int, link: int):
 
 @wp.func
 def carrier_of(tree: Tree, joints: Joints, m: Motion, orders: Orders, link: int):
-    """The link that a link hangs on: the nearest one above that turns by its joint. -1 for none, or where the link itself flies."""
+    """The link that a link hangs on: the nearest one above that turns by its joint. -1 where that does not swing.
+
+    A link that flies hangs on nothing.
+    """
     above = int(-1)
     if orders.reference_is_com == 1 and not flies(joints, tree.links[link].joint):
         above = tree.links[link].parent
@@ -62,6 +66,9 @@ def carrier_of(tree: Tree, joints: Joints, m: Motion, orders: Orders, link: int)
             turns = turns or wp.length_sq(angular(m.column[dof])) > wp.float64(0.0)
         if not turns:
             above = tree.links[above].parent
+    if above >= 0:
+        if not is_moved(tree, m, above):
+            above = -1  # prescribed
     return above
 
 
