@@ -62,8 +62,10 @@ def carrier_of(tree: Tree, joints: Joints, m: Motion, orders: Orders, link: int)
         above = tree.links[link].parent
     turns = bool(False)
     while above >= 0 and not turns:
-        for dof in range(tree.links[above].dof_start, tree.links[above + 1].dof_start):
-            turns = turns or wp.length_sq(angular(m.column[dof])) > wp.float64(0.0)
+        dof = tree.links[above].dof_start
+        while dof < tree.links[above + 1].dof_start and not turns:
+            turns = wp.length_sq(angular(m.column[dof])) > wp.float64(0.0)
+            dof += 1
         if not turns:
             above = tree.links[above].parent
     if above >= 0:
