@@ -6,8 +6,9 @@ import numpy as np
 
 from .reference_basics import BALL, DISTANCE, FREE, quat_matrix
 
-WAVES = 1.0 / 48.0
-"""Share of the square of what a link needs, over its inertia, by which the joints damp waves along a chain."""
+WAVES, LONGEST = 1.0 / 48.0, 0.1
+"""Of what a link needs over the inertia of the heavier neighbour, and of the square of the number of links: the less is what
+joints damp more, for waves along a chain."""
 
 
 def tension_inertia(m, kin, pulls, dt):
@@ -32,16 +33,23 @@ def tension_inertia(m, kin, pulls, dt):
         needed = dt * dt * pull[m.child[j]] @ r
         if needed <= 0.0:
             continue
-        e, R = r / np.linalg.norm(r), quat_matrix(kin.quat[above])
+        e = r / np.linalg.norm(r)
         across = np.eye(3) - np.outer(e, e)
-        has = 2.0 / np.trace(across @ R @ m.inv_inertia[above] @ R.T)
+        has, below = (_inertia_across(m, kin, body, across) for body in (above, m.child[j]))
         if needed > has:
-            damping = (needed - has) * (1.0 + WAVES * needed / has)
+            links = (m.root == m.root[j]).sum()
+            damping = (needed - has) * (1.0 + min(WAVES * needed / max(has, below), LONGEST * links**2))
             for k in range(m.qd_start[j], m.qd_start[j + 1]):
                 if kin.angular[k]:
                     swing = 1.0 if m.type[j] == BALL else kin.axis[k] @ across @ kin.axis[k]
                     least[k] = damping * swing - m.armature[k]
     return least
+
+
+def _inertia_across(m, kin, body, across):
+    """Harmonic mean of the moments of inertia about axes across a line [kg m^2]."""
+    R = quat_matrix(kin.quat[body])
+    return 2.0 / np.trace(across @ R @ m.inv_inertia[body] @ R.T)
 
 
 def _pivot(m, kin, j):

@@ -208,9 +208,24 @@ def added(model, dt):
 def test_damping_in_closed_form(dt):
     """``T l dt^2`` less the link's inertia, and more for waves; nothing where a step resolves how it swings."""
     needed, inertia = 1.0 * G * 0.1 * dt**2, LIGHT["inertia"]
-    expected = max(needed - inertia, 0.0) * (1.0 + needed / inertia / 48.0) / dt
+    expected = max(needed - inertia, 0.0) * (1.0 + needed / HEAVY["inertia"] / 48.0) / dt
     assert added(pair((0.0, 1.0, 0.0)), dt)[-1, -1] == pytest.approx(expected, rel=1.0e-5, abs=1.0e-12)
     assert (expected == 0.0) == (dt < 1.0e-3)
+
+
+@pytest.mark.parametrize("placeholder", [1.0e-6, 1.0e-9])
+def test_links_without_a_mass_to_speak_of_do_not_brake_what_they_carry(placeholder):
+    """Two in a row, as files have them between the axes of a wrist: the damping is that of the pull, not of their inertia."""
+    builder, parent, joints = newton.ModelBuilder(gravity=(0.0, 0.0, -G)), -1, []
+    for i, axis in enumerate(np.eye(3)[[0, 1, 0]].tolist()):
+        body = dict(mass=1.0e-3, inertia=placeholder) if i < 2 else dict(mass=5.0, inertia=0.1)
+        child = link(builder, **body)
+        joints.append(builder.add_joint_revolute(parent, child, axis=axis, **UNDER))
+        parent = child
+    builder.add_articulation(joints)
+    dt = 1.0 / 60.0
+    pull = 5.0 * G * 2.0 * HALF * dt
+    assert np.diag(added(builder.finalize(), dt)).max() < 2.0 * pull
 
 
 def test_a_swivel_is_not_damped():

@@ -19,6 +19,8 @@ wp.set_module_options({"enable_backward": False})
 
 WAVES = wp.constant(wp.float64(1.0 / 48.0))
 """Links of inertia ``I`` that need ``J`` swing in waves unless their joints damp by ``J^2 / (384 I)``; eight times as much."""
+LONGEST = wp.constant(wp.float64(0.1))
+"""Times the square of their number, the most that ``n`` links in a row need for waves, in ``J``; twice what it takes."""
 
 
 @wp.struct
@@ -75,6 +77,14 @@ def carrier_of(tree: Tree, joints: Joints, m: Motion, orders: Orders, link: int)
 
 
 @wp.func
+def inertia_across(tree: Tree, bodies: Bodies, m: Motion, link: int, e: wp.vec3d):
+    """Harmonic mean of a body's moments of inertia about axes across a line."""
+    inverse = wp.mat33d(bodies.inv_inertia[tree.links[link].body])
+    along = wp.quat_rotate_inv(m.rotation[link], e)
+    return wp.float64(2.0) / (wp.trace(inverse) - wp.dot(along, inverse * along))
+
+
+@wp.func
 def tension_through(
     tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, link: int, pull: wp.vec3d, dt: wp.float64
 ):
@@ -88,10 +98,13 @@ def tension_through(
         inverse = wp.mat33d(bodies.inv_inertia[tree.links[above].body])
         if needed * wp.trace(inverse) > wp.float64(2.0):  # else it is inert enough about any axis
             e = wp.normalize(r)
-            e_body = wp.quat_rotate_inv(m.rotation[above], e)
-            inertia = wp.float64(2.0) / (wp.trace(inverse) - wp.dot(e_body, inverse * e_body))
+            inertia = inertia_across(tree, bodies, m, above, e)
             if needed > inertia:
-                out.damping = (needed - inertia) * (wp.float64(1.0) + WAVES * needed / inertia)
+                t = tree.links[link].tree
+                links = wp.float64(tree.trees[t + 1].link_start - tree.trees[t].link_start)
+                heavier = wp.max(inertia, inertia_across(tree, bodies, m, link, e))  # where waves end
+                waves = wp.min(WAVES * needed / heavier, LONGEST * links * links)
+                out.damping = (needed - inertia) * (wp.float64(1.0) + waves)
                 if not turns_freely(joints, joint):
                     out.along = e
     return out
