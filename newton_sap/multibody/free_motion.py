@@ -72,7 +72,7 @@ def free_motion(
 ):
     """r_k = S_k . P + a_k v0_k + dt tau_k, A = S^T I S + diag, and A v_star = r, leaves to root.
 
-    ``change`` gets what velocity products and forces from outside give subtrees and dofs.
+    ``change.momentum`` gets what velocity products and forces from outside give subtrees.
     """
     t = tree.first_tree + wp.tid()
     start = tree.trees[t].link_start
@@ -94,7 +94,6 @@ def free_motion(
         for dof in range(tree.links[link].dof_start, tree.links[link + 1].dof_start):
             armature = write_column(tree, joints, m, efforts, t, link, dof, tension, dt)
             project_momentum(tree, joints, m, efforts, state.joint_q, link, dof, armature, dt)
-            change.v0[dof] = wp.dot(m.column[dof], change.momentum[link])
         add_to_parent(tree, m, change, link)
     factor_free_motion(tree, m, t)
     if rounds > 0:

@@ -148,18 +148,24 @@ def push_products(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, change:
 
 
 @wp.func
-def gather_momentum(tree: Tree, m: Motion, change: Motion, t: int):
-    """S^T of the links' momenta, into ``change.v0``; prescribed dofs do not change. Parents get what their subtrees have."""
+def project_change(tree: Tree, m: Motion, change: Motion, t: int, link: int):
+    """S^T of what a subtree has in ``change.momentum``, into ``change.v0`` of its link's dofs; prescribed ones do not change."""
     unlocked = tree.trees[t].dof_start + m.locked[t]
+    for dof in range(tree.links[link].dof_start, tree.links[link + 1].dof_start):
+        gained = wp.float64(0.0)
+        if dof >= unlocked:
+            gained = wp.dot(m.column[dof], change.momentum[link])
+        change.v0[dof] = gained
+
+
+@wp.func
+def gather_momentum(tree: Tree, m: Motion, change: Motion, t: int):
+    """S^T of the links' momenta, into ``change.v0``. Parents get what their subtrees have."""
     start = tree.trees[t].link_start
     end = tree.trees[t + 1].link_start
     for up in range(end - start):
         link = end - 1 - up
-        for dof in range(tree.links[link].dof_start, tree.links[link + 1].dof_start):
-            gained = wp.float64(0.0)
-            if dof >= unlocked:
-                gained = wp.dot(m.column[dof], change.momentum[link])
-            change.v0[dof] = gained
+        project_change(tree, m, change, t, link)
         above = tree.links[link].parent
         if above >= 0:
             change.momentum[above] = change.momentum[above] + change.momentum[link]
@@ -251,10 +257,10 @@ def follow_change(
 ):
     """Let r have the products of ``v0`` with the change of velocity in the step.
 
-    ``change.v0`` has the momentum by velocity products and from outside. Uses ``v`` and ``travel``.
+    ``change.momentum`` has what changes the momentum of each subtree, of velocity products and from outside. Uses ``v`` and ``travel``.
     """
-    for dof in range(tree.trees[t].dof_start, tree.trees[t].dof_start + m.locked[t]):
-        change.v0[dof] = wp.float64(0.0)  # prescribed
+    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
+        project_change(tree, m, change, t, link)
     let_joints_hold(tree, joints, m, change, efforts, joint_q, t, dt)
     if m.leans[t] == 1:
         let_contacts_hold(tree, joints, bodies, m, change, orders, efforts, t, dt)
