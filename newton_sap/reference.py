@@ -149,12 +149,13 @@ class ReferenceSolver(Multibody):
         kin = self.kinematics(m, m.q, v0)
         efforts, holding = (self.drive_efforts(m, v0, how) for how in ("explicit", "implicit"))
         pressed = () if contacts is None else self.bodies_in_contact(m, kin, contacts, dt)
-        A, v_star = self.free_motion(m, kin, v0, dt, efforts, holding, pressed)
+        A, v_star, loads = self.free_motion(m, kin, v0, dt, efforts, holding, pressed)
         rows = self.drive_rows(m, A, dt)
         rows += self.limit_rows(m, A, v0, v_star, dt)
         rows += self.velocity_rows(m, A) + self.friction_rows(m, A, dt)
         touching = [] if contacts is None else self.contact_rows(m, kin, A, v0, v_star, contacts, dt)
         ties = couplers(self, m, kin, A, v0, v_star, dt)
+        v_star = self.follow_tied(m, kin, A, v0, v_star, loads, ties, dt)
         v, travel = v_star.copy(), v_star.copy()
         solutions = []
         for problem in self.problems(m, A, v0, v_star, touching + ties, rows):

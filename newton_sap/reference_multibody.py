@@ -30,17 +30,12 @@ from .reference_basics import (
     split,
     unit,
 )
+from .reference_change import SLOW_TURN, followed_change, share_of_midpoint
 from .reference_tension import tension_inertia
 
 KINEMATIC = 2  # newton.BodyFlags.KINEMATIC
-HELD, ALONE, TOGETHER = range(3)
-"""How a velocity changes within the step: as constraints say, as that of a body by itself, or with those of a tree."""
-SLOW_TURN, FAST_TURN = 1.0e-3, 0.1
-"""Turns [rad] in a step beyond which velocity products follow the change of velocity, and that by its own products."""
-MOST_BORNE = 2.0
-"""How much of what pushes from outside is borne, at most, where a tree leans against something."""
-UNRESOLVED = 0.1
-"""The square of how much products make of a change, beyond which they are damped."""
+HELD, ALONE, TOGETHER, TIED = range(4)
+"""How a velocity changes in the step: as if nothing asked, as that of a body by itself, with those of a tree, or of trees that are tied."""
 FAR_TURN = 0.3
 """Turn [rad] in a step, seen from a body, beyond which its angular momentum is turned as a whole."""
 
@@ -334,7 +329,10 @@ class Multibody:
     # Free motion.
 
     def free_motion(self, m, kin, v0, dt, efforts=0.0, holding=0.0, touching=()):
-        """Return ``(A, v_star)``: dynamics matrix (dofs, dofs) and velocities without constraints.
+        """Return ``(A, v_star, loads)``: dynamics matrix (dofs, dofs), velocities without constraints, and what changes momentum.
+
+        The loads, each of shape (dofs,), are of velocity products and from outside, of joints at constant rates, and what pushes
+        trees that lean.
 
         ``efforts`` are generalised forces [N, N m] of joints on top of those of the state and the control, shape (dofs,);
         ``holding`` are those of drives that act only in the solve, ``touching`` bodies in contact.
@@ -381,15 +379,27 @@ class Multibody:
         A = M + np.diag(damped)
         r = M @ v0 + dt * (force + outside + products)
         u, known = m.unknown, ~m.unknown
-        v_star = v0.copy()
+        v_star, loads = v0.copy(), (np.zeros(m.dofs),) * 3
         if u.any():
             v_star[u] = np.linalg.solve(A[np.ix_(u, u)], r[u] - A[np.ix_(u, known)] @ v0[known])
             if self.position_update == "symplectic":
                 load = dt * (outside + products)
                 hold = self._held(m, A, v0, load, dt * (force + holding) - implicit * v0, dt)
                 push = np.where(m.leaning(touching)[m.joint_of_dof], dt * outside, 0.0)
-                v_star += self._products_of_change(m, kin, A, v0, load, hold, push, moves, dt)
-        return A, v_star
+                loads = load, hold, push
+                products = self.products_of_change(m, kin, A, v0, loads, TOGETHER, dt)
+                v_star[u] += np.linalg.solve(A[np.ix_(u, u)], products[u])
+        return A, v_star, loads
+
+    def follow_tied(self, m, kin, A, v0, v_star, loads, ties, dt):
+        """Return ``v_star`` with what velocity products add in trees that couplings hold, whose rows ``ties`` are known by now."""
+        u = m.unknown
+        if self.position_update != "symplectic" or not u.any():
+            return v_star
+        products = self.products_of_change(m, kin, A, v0, loads, TIED, dt, ties)
+        out = v_star.copy()
+        out[u] += np.linalg.solve(A[np.ix_(u, u)], products[u])
+        return out
 
     def _held(self, m, A, v0, load, impulse, dt):
         """What joints give their dofs at constant rates, with friction and limits against the rest, shape (dofs,)."""
@@ -403,33 +413,32 @@ class Multibody:
                 impulse[dof] = -load[dof]
         return impulse
 
-    def _products_of_change(self, m, kin, A, v0, load, hold, push, moves, dt):
-        """What velocity products add to v_star as they follow the change of velocity in the step, shape (dofs,)."""
+    def products_of_change(self, m, kin, A, v0, loads, moves, dt, ties=()):
+        """What velocity products add to the momentum of trees that move so, as they follow its change in the step, shape (dofs,).
+
+        ``loads`` are what :meth:`free_motion` returns, ``ties`` the rows of couplings, which act as they do at the start.
+        """
+        load, hold, push = loads
+        A_held = A.copy()
+        for tie in ties:
+            _, gamma, G = tie.law(tie.J @ v0 + tie.bias)
+            A_held += tie.J.T @ G @ tie.J
+            load = load + tie.J.T @ gamma
         turn = dt * self._fastest_turn(m, kin)
-        together = moves[m.child[m.joint_of_dof]] == TOGETHER
+        root = m.root[m.joint_of_dof]
+        dofs = m.unknown & (self._moves(m)[m.child[m.joint_of_dof]] == moves)
+        here = np.ix_(dofs, dofs)
         added = np.zeros(m.dofs)
-        for root in set(m.root[m.joint_of_dof]):  # tree by tree, which have no mass in common
-            dofs = (m.root[m.joint_of_dof] == root) & m.unknown & together & (turn > SLOW_TURN)
-            if not dofs.any():
-                continue
-            block = A[np.ix_(dofs, dofs)]
 
-            def products(change, block=block, dofs=dofs):
-                full = np.zeros(m.dofs)
-                full[dofs] = change
-                return np.linalg.solve(block, -dt * self._product_force(m, v0, full, dt)[dofs])
+        def products(change):
+            full = np.zeros(m.dofs)
+            full[dofs] = change
+            return -dt * self._product_force(m, v0, full, dt)[dofs]
 
-            held = np.linalg.solve(block, hold[dofs])
-            against, size = -held @ load[dofs], held @ hold[dofs]
-            share = min(against / size, 1.0) if against > 0.0 else 0.0
-            change = np.linalg.solve(block, load[dofs] + share * hold[dofs])
-            fall = np.linalg.solve(block, push[dofs])
-            falls, size = push[dofs] @ change, push[dofs] @ fall
-            change -= (min(falls / size, MOST_BORNE) if falls > 0.0 else 0.0) * fall
-            if turn[dofs].max() > FAST_TURN:
-                further = products(change)
-                change = share_followed(change, further, block) * (change + further)
-            added[dofs] = products(change)
+        if (turn[dofs] > SLOW_TURN).any():
+            parts = load[dofs], hold[dofs], push[dofs]
+            change = followed_change(root[dofs], A[here], A_held[here], *parts, products, turn[dofs])
+            added[dofs] = np.where(turn[dofs] > SLOW_TURN, products(change), 0.0)
         return added
 
     def _fastest_turn(self, m, kin):
@@ -468,7 +477,7 @@ class Multibody:
             free, tied = m.is_free(), m.tied()
             for j in np.flatnonzero(~m.loop):
                 alone = free[j] and (m.root == m.root[j]).sum() == 1
-                moves[m.child[j]] = HELD if tied[m.root[j]] else ALONE if alone else TOGETHER
+                moves[m.child[j]] = TIED if tied[m.root[j]] else ALONE if alone else TOGETHER
         return moves
 
     def _gyroscopic_torque(self, I, inverse, w0, moves, dt):
@@ -485,7 +494,7 @@ class Multibody:
             across = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
             # Cayley's transform of the half turn, backwards: orthogonal, so |L| stays.
             return (L - np.linalg.solve(np.eye(3) + across, (np.eye(3) - across) @ L)) / dt
-        if moves == TOGETHER:  # among the products that follow the change
+        if moves in (TOGETHER, TIED):  # among the products that follow the change
             return explicit
         change = -dt * inverse @ explicit
         if not change @ I @ change > 0.0:
@@ -495,7 +504,7 @@ class Multibody:
             return 0.5 * (np.cross(w0, I @ d) + np.cross(d, L))
 
         further = -dt * inverse @ more(change)
-        change = share_of_midpoint(change, further, I) * (change + further)
+        change = share_of_midpoint(change @ I @ change, further @ I @ further) * (change + further)
         after = L - dt * (explicit + more(change))
         return (L - after * np.linalg.norm(L) / np.linalg.norm(after)) / dt
 
@@ -503,18 +512,3 @@ class Multibody:
 def turns_far(I, w, dt):
     """Whether angular momentum turns far in a step, seen from its body."""
     return dt * np.linalg.norm(np.cross(w, I @ w)) > FAR_TURN * np.linalg.norm(I @ w)
-
-
-def share_of_midpoint(change, further, A):
-    """The share of a change and of what its products change that solves for both, by their kinetic energies."""
-    size, beyond = change @ A @ change, further @ A @ further
-    return size / (size + beyond) if beyond > 0.0 else 1.0
-
-
-def share_followed(change, further, A):
-    """The same where the step resolves them; else what damps most."""
-    size, beyond = change @ A @ change, further @ A @ further
-    if not beyond > UNRESOLVED * size:
-        return share_of_midpoint(change, further, A)
-    square = beyond / size
-    return min(1.0, (1.0 + 2.0 * square) / (2.0 * square * (1.0 + square)))

@@ -54,6 +54,7 @@ from .mechanics import energy_and_momentum
 from .memory import memory_by_buffer
 from .minimizer.settings import Settings
 from .multibody.free_motion import free_motion
+from .multibody.gyroscopic import TIED
 from .multibody.integration import UPDATES, integrate
 from .multibody.kinematics import kinematics
 from .problem import assemble_problem
@@ -292,6 +293,10 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         for kernel in self._coupling_kernels:
             inputs = [self.joints, self.couplings, self.motion, self.couplers, self.problem]
             self.launches.groups(kernel, [*inputs, frame.step.joints, frame.dt])
+        if self._follow_tied is not None:
+            inputs = [self.joints, self.bodies, self.motion, self.motion_after, self.pools, self.problem]
+            inputs += [frame.orders, frame.step, frame.efforts, self.hessian]
+            self.launches.groups(self._follow_tied, inputs)
 
     def _minimize(self, frame: Frame) -> None:
         """The velocity at the end of the step."""
@@ -519,6 +524,11 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         self.stats = allocate(Stats, {"*": 1, "groups": size.group_count}, device)
         scalar = wp.float64 if self.options.precision == "float64" else wp.float32
         self.hessian = wp.zeros(size.hessian_size, dtype=scalar, device=device)
+        self._follow_tied = None
+        if (moves == int(TIED)).any():
+            from .tied_change import follow_tied_kernel  # a kernel that few models need
+
+            self._follow_tied = follow_tied_kernel(scalar)
         adopting = joints_that_adopt_body_velocity(self.model, size)
         self._adopting_joints = wp.array(adopting, dtype=wp.int32, device=device)
         self._initial_body_qd = wp.clone(self.model.body_qd) if len(adopting) else None
@@ -558,6 +568,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         stages += [collect_contacts] if self.model.shape_count else [count_foreign]
         stages += [assemble_problem] if self._assembles_apart else []
         stages += [touch_trees, *self._coupling_kernels] if self._coupling_kernels else []
+        stages += [] if self._follow_tied is None else [self._follow_tied]
         stages += [self._solve_kernel, integrate]
         stages += [output.keep_loose_bodies] if self.topology.link_count < self.model.body_count else []
         stages += [output.loop_kernel()] if self.topology.loop_joints else []

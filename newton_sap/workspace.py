@@ -42,7 +42,7 @@ class TreeEntry:
     factor_start: int  # the same of its factor
     group: int
     prescribed: int  # 1 where the root stays kinematic, whatever its flag says later
-    moves: int  # how velocities change within a step: gyroscopic.HELD, ALONE or TOGETHER
+    moves: int  # how velocities change within a step: gyroscopic.HELD, ALONE, TOGETHER or TIED
 
 
 @wp.struct

@@ -28,7 +28,7 @@ def random_matrix(random, last: np.ndarray) -> np.ndarray:
 def solving_kernel(real, alone: bool):
     """Return a kernel that fills, factors and solves as a step does."""
     fill_row = row_filling(real)
-    factor, substitute = shared_solve(real)
+    factor, substitute, _ = shared_solve(real)
 
     @wp.kernel(enable_backward=False, module="unique")
     def solve(H: wp.array[real], at: Skyline, A: wp.array[wp.float64], x: wp.array[wp.float64]):

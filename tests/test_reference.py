@@ -46,7 +46,7 @@ def test_mass_matrix_and_forces_match_newton(seed):
     solver = ReferenceSolver(model, position_update="symplectic")  # its free joints differ from Newton's by order only
     m, v0 = snapshot(solver, state)
     dt = 1e-6  # Newton's forces are those at the start of a step
-    A, v_star = solver.free_motion(m, solver.kinematics(m, m.q, v0), v0, dt)
+    A, v_star, _ = solver.free_motion(m, solver.kinematics(m, m.q, v0), v0, dt)
     H = newton.eval_mass_matrix(model, state).numpy()
     force = [wp.zeros(model.joint_dof_count) for _ in range(2)]
     newton.eval_inverse_dynamics_passive(model, state, coriolis_force=force[0], gravity_force=force[1])

@@ -24,8 +24,8 @@ from ..constraints.coupling_table import (
     TENDON_LAWS,
     TENDON_LENGTHS,
 )
-from ..multibody.gyroscopic import ALONE, HELD, TOGETHER
-from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, allocate
+from ..multibody.gyroscopic import ALONE, HELD, TIED, TOGETHER
+from ..workspace import COUPLER_ROWS, DIRECT_DOFS, DIRECT_TREES, CouplerPool, CouplingTable, allocate
 from .model_parts import OnHost
 from .tendons import attach_tendons, make_tendons, read_tendons, tendon_name
 from .topology import (
@@ -127,15 +127,18 @@ def tied_groups(table: CouplingTable) -> np.ndarray:
 def motions_of_trees(table: CouplingTable, topology: Topology, model, update: str) -> np.ndarray:
     """Return (trees,) how the velocities of each tree change within a step under a position update: ``TOGETHER`` or otherwise.
 
-    A tree that a coupling holds, to another or in itself, does not move as its own forces say; limits and tendons only push
-    or pull.
+    A tree that a coupling holds, to another or in itself, does not move as its own forces say and is ``TIED``, or ``HELD`` in a
+    group whose Hessian is not factored on every device; limits and tendons only push or pull.
     """
     holds = ~np.isin(table.kind.numpy(), (int(BALL_LIMITS), int(TENDON)))
     held = table.tree.numpy()[np.repeat(holds, np.diff(table.tree_start.numpy()))]
     starts = topology.arrays["tree_link_start"]
     flies = flying_links(model, topology.arrays["link_joint"][starts[:-1]])
     moves = np.where(flies & (np.diff(starts) == 1), int(ALONE), int(TOGETHER))
-    moves[held[held >= 0]] = int(HELD)
+    held = held[held >= 0]
+    trees, dofs = (np.diff(topology.arrays[f"group_{name}_start"]) for name in ("tree", "dof"))
+    factored = np.repeat((trees <= DIRECT_TREES) & (dofs <= DIRECT_DOFS), trees)
+    moves[held] = np.where(factored[held], int(TIED), int(HELD))
     if update != "symplectic":
         moves[:] = int(HELD)
     return moves

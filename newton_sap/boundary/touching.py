@@ -4,7 +4,7 @@ import numpy as np
 import warp as wp
 
 from ..constraints.coupling_table import BALL_LIMITS
-from ..multibody.gyroscopic import TOGETHER
+from ..multibody.gyroscopic import TIED, TOGETHER
 from ..multibody.holding import rooted_tree
 from ..multibody.kinematics import KINEMATIC
 from ..workspace import Arrivals, Bodies, CouplingTable, Joints, Motion, Shapes, StateArrays, Tree
@@ -74,7 +74,7 @@ class Touching:
 
     def __init__(self, table: CouplingTable, topology: Topology, model, moves: np.ndarray):
         roots = topology.arrays["tree_link_start"][:-1]
-        roots = roots[moves == int(TOGETHER)]
+        roots = roots[np.isin(moves, (int(TIED), int(TOGETHER)))]
         self._root = topology.arrays["link_body"][roots]
         self._flies = flying_links(model, topology.arrays["link_joint"][roots])
         self._ball_limits = bool((table.kind.numpy() == int(BALL_LIMITS)).any())

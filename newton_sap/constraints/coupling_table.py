@@ -3,6 +3,7 @@
 import warp as wp
 
 from ..linalg.lanes import sync
+from ..multibody.gyroscopic import TIED
 from ..workspace import CouplerPool, CouplingTable, Tendons, Tree
 
 wp.set_module_options({"enable_backward": False})
@@ -67,11 +68,14 @@ def is_tendon(table: CouplingTable, c: int):
 
 @wp.kernel
 def touch_trees(tree: Tree, table: CouplingTable, pool: CouplerPool):
-    """One block per group: note which trees its couplings touch in this step, so that these take part in the minimisation."""
+    """One block per group: note which trees its couplings touch in this step, so that these take part in the minimisation.
+
+    Tied trees always do: their change of velocity is worked out with its unknowns.
+    """
     block, lane = wp.tid()
     g = tree.first_group + block
     for t in range(tree.groups[g].tree_start + lane, tree.groups[g + 1].tree_start, wp.block_dim()):
-        pool.touched[t] = 0
+        pool.touched[t] = int(tree.trees[t].moves == TIED)
     sync()
     for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
         if is_enabled(table, c):

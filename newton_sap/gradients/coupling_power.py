@@ -5,9 +5,10 @@ Compliance, whether a row acts and the bound of its velocity are those of the st
 
 import warp as wp
 
+from ..boundary.gaps import prescribed_velocity
 from ..constraints.axis_laws import UNBOUNDED, row_law
 from ..constraints.clamped_linear import clamped_linear
-from ..constraints.coupler_pool import ROWS, Anchor
+from ..constraints.coupler_pool import ROWS, Anchor, relative_velocity
 from ..constraints.couplers import (
     Held,
     coordinate_error,
@@ -22,7 +23,8 @@ from ..constraints.couplers import (
 )
 from ..constraints.coupling_table import BODIES, COORDINATES, DISTANCE_RANGE
 from ..workspace import CouplingTable, Motion, RowLaw, Tree
-from .scene import Scene, free_velocity, link_velocity, rate_of
+from .free_change import Changes
+from .scene import Scene, free_velocity, rate_of
 from .sensitivity import Sensitivity
 
 SLOWED = wp.constant(wp.float64(1.0 - 1.0e-9))
@@ -39,76 +41,111 @@ class CouplerRows:
 
 
 @wp.func
-def coupler_row_impulse(
-    rows: CouplerRows, row: int, vc: wp.float64, error: wp.float64, time: wp.float64, lower: wp.float64
-):
-    """Impulse of a row that lets its error go within a time."""
+def law_of_row(rows: CouplerRows, row: int, error: wp.float64, time: wp.float64, lower: wp.float64):
+    """The law of a row that lets its error go within a time."""
+    v_hat = -error / time
+    if wp.abs(rows.law[row].v_hat) < SLOWED * wp.abs(v_hat):
+        v_hat = rows.law[row].v_hat
+    return row_law(wp.float64(1.0), v_hat, rows.law[row].R, lower, UNBOUNDED)
+
+
+@wp.struct
+class Rate:
+    """The rate of a row."""
+
+    start: wp.float64  # at the start of the step
+    now: wp.float64  # at its end, or how much it changes
+    tested: wp.float64  # by the virtual velocity
+
+
+@wp.func
+def row_impulse(rows: CouplerRows, row: int, law: RowLaw, rate: Rate, changes: int):
+    """Impulse of a row at the end of the step; of a change, what it answers as it acts at the start."""
     gamma = wp.float64(0.0)
     if rows.support[row] > 0:
-        v_hat = -error / time
-        if wp.abs(rows.law[row].v_hat) < SLOWED * wp.abs(v_hat):
-            v_hat = rows.law[row].v_hat
-        law = row_law(wp.float64(1.0), v_hat, rows.law[row].R, lower, UNBOUNDED)
-        gamma = clamped_linear(vc, law).gamma
+        if changes == 1:
+            gamma = -clamped_linear(rate.start, law).G * rate.now
+        else:
+            gamma = clamped_linear(rate.now, law).gamma
     return gamma
 
 
 @wp.func
-def between(tree: Tree, m: Motion, s: Sensitivity, a: Anchor, b: Anchor, F: wp.spatial_vectord):
-    """Rate F . (V_B - V_A) at the end of the step, and that of the virtual velocity."""
+def between(tree: Tree, m: Motion, s: Sensitivity, a: Anchor, b: Anchor, F: wp.spatial_vectord, changes: int):
+    """Rate F . (V_B - V_A), and that of the virtual velocity; of a change, prescribed dofs have no part in it."""
     V = wp.spatial_vectord()
     U = wp.spatial_vectord()
     if b.link >= 0:
-        V += link_velocity(tree, m, s.velocity, b.link)
+        V += free_velocity(tree, m, s.velocity, b.link)
         U += free_velocity(tree, m, s.virtual_velocity, b.link)
+        if changes == 0:
+            V += prescribed_velocity(tree, m, b.link)
     if a.link >= 0:
-        V -= link_velocity(tree, m, s.velocity, a.link)
+        V -= free_velocity(tree, m, s.velocity, a.link)
         U -= free_velocity(tree, m, s.virtual_velocity, a.link)
-    return wp.dot(F, V), wp.dot(F, U)
+        if changes == 0:
+            V -= prescribed_velocity(tree, m, a.link)
+    rate = Rate()
+    rate.start = wp.dot(F, relative_velocity(m, a, b))
+    rate.now = wp.dot(F, V)
+    rate.tested = wp.dot(F, U)
+    return rate
 
 
 @wp.func
-def held_power(
-    scene: Scene, m: Motion, s: Sensitivity, rows: CouplerRows, row: int, a: Anchor, b: Anchor, shifts: Held, turns: Held,
-    acceleration: wp.spatial_vectord, ahead: wp.float64, i: int,
+def held_law(
+    scene: Scene, rows: CouplerRows, row: int, shifts: Held, turns: Held, acceleration: wp.spatial_vectord,
+    ahead: wp.float64, i: int,
 ):  # fmt: skip
-    """-gamma u of the i-th direction that two bodies are held in."""
+    """Covector and law of the i-th direction that two bodies are held in."""
     F, error, _point = held_row(shifts, turns, acceleration, ahead, i)
-    vc, u = between(scene.tree, m, s, a, b, F)
-    return -u * coupler_row_impulse(rows, row, vc, error, wp.float64(2.0) * scene.step.dt, -UNBOUNDED)
+    return F, law_of_row(rows, row, error, wp.float64(2.0) * scene.step.dt, -UNBOUNDED)
 
 
 @wp.func
-def distance_power(
-    scene: Scene, table: CouplingTable, m: Motion, s: Sensitivity, rows: CouplerRows, c: int, a: Anchor, b: Anchor,
-    side: int, ahead: wp.float64,
+def distance_law(
+    scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows, c: int, a: Anchor, b: Anchor, side: int,
+    ahead: wp.float64,
 ):  # fmt: skip
-    """-gamma u of the minimum or the maximum of a distance."""
-    bound = distance_row(scene.joints, table, m, c, a, b, side, ahead, scene.step.dt)
-    row = ROWS * c
-    if side == 1 and distance_row(scene.joints, table, m, c, a, b, 0, ahead, scene.step.dt).exists == 1:
+    """Covector, law and row of the minimum or the maximum of a distance; the row is -1 where there is none."""
+    dt = scene.step.dt
+    bound = distance_row(scene.joints, table, m, c, a, b, side, ahead, dt)
+    row = int(ROWS * c)
+    if side == 1 and distance_row(scene.joints, table, m, c, a, b, 0, ahead, dt).exists == 1:
         row += 1
-    power = wp.float64(0.0)
-    if bound.exists == 1:
-        vc, u = between(scene.tree, m, s, a, b, bound.F)
-        power = -u * coupler_row_impulse(rows, row, vc, bound.gap, scene.step.dt + bound.tau, wp.float64(0.0))
-    return power
+    law = law_of_row(rows, row, bound.gap, dt + bound.tau, wp.float64(0.0))
+    if bound.exists == 0:
+        row = -1
+    return bound.F, law, row
 
 
 @wp.func
-def coordinate_power(scene: Scene, table: CouplingTable, m: Motion, s: Sensitivity, rows: CouplerRows, c: int, i: int):
-    """-gamma u of one coordinate that follows another."""
-    tree = scene.tree
+def coordinate_law(scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows, c: int, i: int):
+    """Slope and law of one coordinate that follows another."""
     ahead = squared_step(scene.step.joints.options, scene.step.dt)
-    gap, slope = coordinate_error(tree, table, m, c, i, scene.before.joint_q, ahead)
+    gap, slope = coordinate_error(scene.tree, table, m, c, i, scene.before.joint_q, ahead)
+    return slope, law_of_row(rows, ROWS * c + i, gap, wp.float64(2.0) * scene.step.dt, -UNBOUNDED)
+
+
+@wp.func
+def coordinate_rate(
+    tree: Tree, table: CouplingTable, m: Motion, s: Sensitivity, c: int, i: int, slope: wp.float64, changes: int
+):
+    """How fast a coordinate leaves the one that it follows."""
     dof = table.dof_a[c] + i
-    vc = rate_of(tree, m, s.velocity, dof)
-    u = s.virtual_velocity[dof]
+    start = m.v0[dof]
+    now = rate_of(tree, m, s.velocity, dof, changes)
+    tested = s.virtual_velocity[dof]
     if table.dof_b[c] >= 0:
         leader = table.dof_b[c] + i
-        vc -= slope * rate_of(tree, m, s.velocity, leader)
-        u -= slope * s.virtual_velocity[leader]
-    return -u * coupler_row_impulse(rows, ROWS * c + i, vc, gap, wp.float64(2.0) * scene.step.dt, -UNBOUNDED)
+        start -= slope * m.v0[leader]
+        now -= slope * rate_of(tree, m, s.velocity, leader, changes)
+        tested -= slope * s.virtual_velocity[leader]
+    rate = Rate()
+    rate.start = start
+    rate.now = now
+    rate.tested = tested
+    return rate
 
 
 @wp.func
@@ -129,27 +166,98 @@ def coupling_power(
     m: Motion,
     rows: CouplerRows,
     s: Sensitivity,
+    changes: int,
 ):
-    """-gamma . (virtual rate) of all rows of a coupling."""
+    """-gamma . (virtual rate) of all rows of a coupling, at the end of the step or as they answer a change of velocity."""
     c = wp.tid()
     g = rows.group[c]
+    tree = scene.tree
     if table.kind[c] == COORDINATES:
         for i in range(table.coordinates[c]):
-            wp.atomic_add(s.power, g, coordinate_power(scene, table, m, s, rows, c, i))
+            slope, law = coordinate_law(scene, table, m, rows, c, i)
+            rate = coordinate_rate(tree, table, m, s, c, i, slope, changes)
+            wp.atomic_add(s.power, g, -rate.tested * row_impulse(rows, ROWS * c + i, law, rate, changes))
     elif table.kind[c] == BODIES or table.kind[c] == DISTANCE_RANGE:
-        a, b = coupled_anchors(scene.tree, scene.joints, table, m, c)
+        a, b = coupled_anchors(tree, scene.joints, table, m, c)
         ahead = time_ahead(scene.step.joints.options, m, a, b, scene.step.dt)
         if table.kind[c] == DISTANCE_RANGE:
             sides = int(2)
             for side in range(sides):
-                wp.atomic_add(s.power, g, distance_power(scene, table, m, s, rows, c, a, b, side, ahead))
+                F, law, row = distance_law(scene, table, m, rows, c, a, b, side, ahead)
+                if row >= 0:
+                    rate = between(tree, m, s, a, b, F, changes)
+                    wp.atomic_add(s.power, g, -rate.tested * row_impulse(rows, row, law, rate, changes))
         else:
             shifts = held_translations(scene.joints, table, c, a, b)
             turns = held_rotations(scene.joints, table, m, c, a, b)
             acceleration = held_acceleration(table, m, c, a, b)
             for i in range(shifts.count + turns.count):
-                wp.atomic_add(
-                    s.power, g, held_power(scene, m, s, rows, ROWS * c + i, a, b, shifts, turns, acceleration, ahead, i)
-                )
+                F, law = held_law(scene, rows, ROWS * c + i, shifts, turns, acceleration, ahead, i)
+                rate = between(tree, m, s, a, b, F, changes)
+                wp.atomic_add(s.power, g, -rate.tested * row_impulse(rows, ROWS * c + i, law, rate, changes))
     if has_no_gradient(table, rows, c):
         s.no_gradient[g] = 1
+
+
+@wp.func
+def impulse_at_start(rows: CouplerRows, row: int, law: RowLaw, rate: wp.float64):
+    """Impulse of a row at its rate at the start of the step."""
+    gamma = wp.float64(0.0)
+    if rows.support[row] > 0:
+        gamma = clamped_linear(rate, law).gamma
+    return gamma
+
+
+@wp.func
+def load_path(tree: Tree, m: Motion, load: wp.array[wp.float64], link: int, impulse: wp.spatial_vectord):
+    """What an impulse on a link gives the free dofs that move it."""
+    if link >= 0:
+        for p in range(tree.links[link].path_start + m.locked[tree.links[link].tree], tree.links[link + 1].path_start):
+            dof = tree.path_dof[p]
+            wp.atomic_add(load, dof, wp.dot(m.column[dof], impulse))
+
+
+@wp.func
+def load_dof(tree: Tree, m: Motion, load: wp.array[wp.float64], dof: int, impulse: wp.float64):
+    """What a dof gets, if it is free."""
+    t = tree.links[tree.dofs[dof].link].tree
+    if dof - tree.trees[t].dof_start >= m.locked[t]:
+        wp.atomic_add(load, dof, impulse)
+
+
+@wp.kernel
+def gather_ties(scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows, c: Changes):
+    """What couplings give the dofs at the velocity of the start."""
+    coupling = wp.tid()
+    tree = scene.tree
+    if table.kind[coupling] == COORDINATES:
+        for i in range(table.coordinates[coupling]):
+            slope, law = coordinate_law(scene, table, m, rows, coupling, i)
+            dof = table.dof_a[coupling] + i
+            start = m.v0[dof]
+            if table.dof_b[coupling] >= 0:
+                start -= slope * m.v0[table.dof_b[coupling] + i]
+            gamma = impulse_at_start(rows, ROWS * coupling + i, law, start)
+            load_dof(tree, m, c.ties, dof, gamma)
+            if table.dof_b[coupling] >= 0:
+                load_dof(tree, m, c.ties, table.dof_b[coupling] + i, -slope * gamma)
+    elif table.kind[coupling] == BODIES or table.kind[coupling] == DISTANCE_RANGE:
+        a, b = coupled_anchors(tree, scene.joints, table, m, coupling)
+        ahead = time_ahead(scene.step.joints.options, m, a, b, scene.step.dt)
+        if table.kind[coupling] == DISTANCE_RANGE:
+            sides = int(2)
+            for side in range(sides):
+                F, law, row = distance_law(scene, table, m, rows, coupling, a, b, side, ahead)
+                if row >= 0:
+                    gamma = impulse_at_start(rows, row, law, wp.dot(F, relative_velocity(m, a, b)))
+                    load_path(tree, m, c.ties, b.link, gamma * F)
+                    load_path(tree, m, c.ties, a.link, -gamma * F)
+        else:
+            shifts = held_translations(scene.joints, table, coupling, a, b)
+            turns = held_rotations(scene.joints, table, m, coupling, a, b)
+            acceleration = held_acceleration(table, m, coupling, a, b)
+            for i in range(shifts.count + turns.count):
+                F, law = held_law(scene, rows, ROWS * coupling + i, shifts, turns, acceleration, ahead, i)
+                gamma = impulse_at_start(rows, ROWS * coupling + i, law, wp.dot(F, relative_velocity(m, a, b)))
+                load_path(tree, m, c.ties, b.link, gamma * F)
+                load_path(tree, m, c.ties, a.link, -gamma * F)

@@ -6,14 +6,16 @@ back solves for a virtual velocity of its own, as the step does with its own mat
 
 import warp as wp
 
+from ..constraints.clamped_linear import clamped_linear
 from ..multibody.efforts import external_wrench
 from ..multibody.free_motion import known_impulse, own_momentum
+from ..multibody.gyroscopic import TIED, TOGETHER
 from ..multibody.holding import ALL_HELD, MOST_BORNE, holding_impulse, share_held
 from ..multibody.spatial import inertia_times
 from ..multibody.velocity_products import product_force, rounds_needed, share_followed, swing_of
-from ..workspace import Joints, Motion, Tree
+from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
 from .scene import Scene, dof_inertia, free_velocity
-from .sensitivity import Sensitivity, factor_by_rows, lay_out, solve_transposed
+from .sensitivity import Sensitivity, add_row, factor_by_rows, lay_out, solve_transposed
 
 
 @wp.struct
@@ -23,9 +25,10 @@ class Changes:
     load: wp.array[wp.float64]  # (D,) momentum by velocity products and from outside
     hold: wp.array[wp.float64]  # (D,) what joints give at constant rates
     held: wp.array[wp.float64]  # (D,) what that alone would change
-    against: wp.array[wp.float64]  # (T,) minus its work on the load
+    ties: wp.array[wp.float64]  # (D,) momentum by couplings at the velocity of the start
+    against: wp.array[wp.float64]  # (T,) minus the work of what joints give on load and ties
     hold_size: wp.array[wp.float64]  # (T,) twice its kinetic energy
-    moved: wp.array[wp.float64]  # (D,) load and the share of hold that counts
+    moved: wp.array[wp.float64]  # (D,) load, ties and the share of hold that counts
     push: wp.array[wp.float64]  # (D,) momentum from outside alone; what follows is empty where no tree can lean
     fall: wp.array[wp.float64]  # (D,) what that would change
     falls: wp.array[wp.float64]  # (T,) its work on what is moved
@@ -40,15 +43,22 @@ class Changes:
 
 
 @wp.kernel(enable_backward=False, module="unique")
-def factor_mass(scene: Scene, m: Motion, s: Sensitivity):
-    """Factors of A of every group, and how often each of its trees follows its change of velocity."""
+def factor_mass(scene: Scene, m: Motion, pool: CouplerPool, problem: Problem, s: Sensitivity):
+    """Factors of A of every group, with couplings as they act at the start, and how often its trees follow their change of velocity."""
     g = wp.tid()
     tree = scene.tree
+    dt = scene.step.dt
     base = tree.groups[g].dof_start
+    n = tree.groups[g + 1].dof_start - base
     lay_out(tree, m, s, g)
-    factor_by_rows(s.S, s.start[g], tree.groups[g + 1].dof_start - base, s.pivot, base)
+    for r in range(pool.group_start[g], pool.group_start[g + 1]):
+        start = pool.bias[r]
+        for k in range(r * pool.stride, r * pool.stride + pool.support[r]):
+            start += pool.J[k] * m.v0[problem.dof[base + pool.unknown[k]]]
+        add_row(s.S, s.start[g], n, base, pool, problem, r, clamped_linear(start, pool.law[r]).G)
+    factor_by_rows(s.S, s.start[g], n, s.pivot, base)
     for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
-        scene.rounds[t] = rounds_needed(tree, m, t, scene.step.dt)
+        scene.rounds[t] = wp.max(rounds_needed(tree, m, t, TOGETHER, dt), rounds_needed(tree, m, t, TIED, dt))
 
 
 @wp.kernel(enable_backward=False, module="unique")
@@ -132,7 +142,7 @@ def measure_holds(tree: Tree, c: Changes):
     """How the changes by what joints hold and by the load go together."""
     dof = wp.tid()
     t = tree_of(tree, dof)
-    wp.atomic_add(c.against, t, -c.held[dof] * c.load[dof])
+    wp.atomic_add(c.against, t, -c.held[dof] * (c.load[dof] + c.ties[dof]))
     wp.atomic_add(c.hold_size, t, c.held[dof] * c.hold[dof])
 
 
@@ -141,7 +151,8 @@ def let_hold(tree: Tree, c: Changes):
     """The load, with what joints hold against it."""
     dof = wp.tid()
     t = tree_of(tree, dof)
-    c.moved[dof] = c.load[dof] + share_held(c.against[t], c.hold_size[t], ALL_HELD) * c.hold[dof]
+    share = share_held(c.against[t], c.hold_size[t], ALL_HELD)
+    c.moved[dof] = c.load[dof] + c.ties[dof] + share * c.hold[dof]
 
 
 @wp.kernel
@@ -177,12 +188,28 @@ def let_bear(tree: Tree, c: Changes):
 
 
 @wp.kernel
-def measure_changes(tree: Tree, c: Changes):
-    """Kinetic energies of the change and of what its products change."""
+def energy_of_links(scene: Scene, m: Motion, c: Changes):
+    """Twice the kinetic energies of the change and of what its products change, of bodies."""
+    link = wp.tid()
+    tree = scene.tree
+    t = tree.links[link].tree
+    X = free_velocity(tree, m, c.first, link)
+    wp.atomic_add(c.size, t, wp.dot(X, inertia_times(m.mass[link], m.moment[link], m.inertia[link], X)))
+    Y = free_velocity(tree, m, c.second, link)
+    wp.atomic_add(c.further, t, wp.dot(Y, inertia_times(m.mass[link], m.moment[link], m.inertia[link], Y)))
+
+
+@wp.kernel
+def energy_of_dofs(scene: Scene, m: Motion, c: Changes):
+    """The same of what dofs add to A themselves."""
     dof = wp.tid()
+    tree = scene.tree
     t = tree_of(tree, dof)
-    wp.atomic_add(c.size, t, c.momentum[dof] * c.first[dof])
-    wp.atomic_add(c.further, t, c.beyond[dof] * c.second[dof])
+    if dof - tree.trees[t].dof_start < m.locked[t]:
+        return
+    armature, implicit = dof_inertia(scene, m, dof)
+    wp.atomic_add(c.size, t, (armature + implicit) * c.first[dof] * c.first[dof])
+    wp.atomic_add(c.further, t, (armature + implicit) * c.second[dof] * c.second[dof])
 
 
 @wp.kernel

@@ -14,7 +14,7 @@ from ..boundary.loop_coordinates import publish_loop_joints
 from ..constraints.laws import contact_law
 from ..launches import load_kernels
 from ..linalg.lanes import BLOCK_DIM
-from ..multibody.gyroscopic import TOGETHER
+from ..multibody.gyroscopic import TIED, TOGETHER
 from ..multibody.integration import UPDATES, integrate
 from ..multibody.kinematics import kinematics
 from ..workspace import (
@@ -28,10 +28,12 @@ from ..workspace import (
     allocate,
     copy_bundle,
 )
-from .coupling_power import CouplerRows, coupling_power
+from .coupling_power import CouplerRows, coupling_power, gather_ties
 from .free_change import (
     Changes,
     add_followed,
+    energy_of_dofs,
+    energy_of_links,
     factor_mass,
     find_holds,
     gather_loads,
@@ -41,7 +43,6 @@ from .free_change import (
     let_hold,
     mass_power_of_dofs,
     mass_power_of_links,
-    measure_changes,
     measure_holds,
     measure_pushes,
     solve_mass,
@@ -62,7 +63,7 @@ _NOT_STORED = (
 """What slots hold only while they are filled or during a minimisation."""
 _FOLLOWING = (
     gather_loads, find_holds, mass_power_of_links, mass_power_of_dofs, measure_holds, let_hold, swing_links, gather_products,
-    measure_changes, add_followed,
+    energy_of_links, energy_of_dofs, add_followed,
 )  # fmt: skip
 """What laying the change of velocity on the tape launches."""
 _LEANING = (gather_pushes, measure_pushes, let_bear)
@@ -90,7 +91,9 @@ class Recorder:
         self._friction_follows = int(bundles.minimizer_settings(options).renewals > 0)
         self._sensitivity = sensitivity_kernel(law)
         self._contact_power = contact_power(law)
-        self._follows = bool((solver.tree.trees.numpy()["moves"] == int(TOGETHER)).any())
+        moves = solver.tree.trees.numpy()["moves"]
+        self._ties = bool((moves == int(TIED)).any())
+        self._follows = self._ties or bool((moves == int(TOGETHER)).any())
         self._captured = []  # what graphs read and write, which they do not own
         self._no_motion = allocate(Motion, {"*": 0}, self.device)
         self._no_contacts = allocate(ContactPool, {"*": 0}, self.device, stride=solver.pool.stride)
@@ -108,6 +111,7 @@ class Recorder:
         if self._follows:
             taped += _FOLLOWING
             taped += _LEANING if solver.touching.kernels else ()
+            taped += [gather_ties] if self._ties else []
             made += [factor_mass, solve_mass]
         if solver.actuators is not None:
             taped += [actuate]
@@ -122,7 +126,9 @@ class Recorder:
         inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, self._without_poses(frame.before)]
         self._launch(kinematics, size.tree_count, inputs)
         self._launch(gather_pulls, size.link_count, [scene, m])
-        change = self._change(solver, scene, m)
+        couplings = len(solver.couplings.kind)
+        ties = [self._couplings(solver), m, self._coupler_rows(solver)] if couplings else []
+        change = self._change(solver, scene, m, ties)
         self._launch(link_power, size.link_count, [scene, m, change, s])
         rows = allocate(
             RowPool, {"*": ROWS_PER_DOF * size.dof_count, "count": 0, "asleep": 0}, self.device, requires_grad=True
@@ -130,17 +136,15 @@ class Recorder:
         self._launch(dof_power, size.dof_count, [scene, m, rows, s])
         if frame.rows is not None and solver.model.shape_count:
             self._launch(self._contact_power, size.group_count, [scene, m, self._pool(solver), s])
-        couplings = len(solver.couplings.kind)
         if couplings:
-            table = self._couplings(solver)
-            self._launch(coupling_power, couplings, [scene, table, m, self._coupler_rows(solver), s])
+            self._launch(coupling_power, couplings, [scene, *ties, s, 0])
         self._launch(balance, size.group_count, [scene.tree, s, s.power, m.v])
         motion_after = self._motion_after(solver)
         inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, frame.before, frame.after]
         inputs += [motion_after, frame.orders_after, self._update, frame.dt]
         self._launch(integrate, size.tree_count, inputs)
         if couplings and size.loop_joints:
-            inputs = [scene.tree, scene.joints, table, motion_after, frame.after]
+            inputs = [scene.tree, scene.joints, ties[0], motion_after, frame.after]
             self._launch(publish_loop_joints, couplings, inputs)
 
     def _launch(self, kernel, count: int, inputs: list) -> None:
@@ -148,14 +152,15 @@ class Recorder:
         if self.device.is_capturing:
             self._captured.append(inputs)
 
-    def _change(self, solver, scene: Scene, m: Motion) -> Motion:
+    def _change(self, solver, scene: Scene, m: Motion, ties: list) -> Motion:
         """Lay the change of velocity that products follow on the tape, one balance after the other."""
         if not self._follows:
             return self._no_motion
         size = solver.topology
         tree = scene.tree
         mass = self._mass(size)
-        self._unrecorded(factor_mass, size.group_count, [scene, m, mass])
+        ties = ties if self._ties else []
+        self._unrecorded(factor_mass, size.group_count, [scene, m, solver.couplers, solver.problem, mass])
         dofs = size.dof_count
         counts = {"*": dofs} | dict.fromkeys(
             ("against", "hold_size", "falls", "push_size", "size", "further"), size.tree_count
@@ -166,20 +171,23 @@ class Recorder:
         c = allocate(Changes, counts, self.device, requires_grad=True)
         self._launch(gather_loads, size.link_count, [scene, m, c])
         self._launch(find_holds, dofs, [scene, m, c])
-        c.held = self._changed(scene, m, size, mass, c.hold)
+        if ties:
+            self._launch(gather_ties, len(ties[0].kind), [scene, *ties, c])
+        c.held = self._changed(scene, m, size, mass, c.hold, ties)
         self._launch(measure_holds, dofs, [tree, c])
         self._launch(let_hold, dofs, [tree, c])
         if solver.touching.kernels:
             self._launch(gather_pushes, size.link_count, [scene, m, c])
-            c.fall = self._changed(scene, m, size, mass, c.push)
+            c.fall = self._changed(scene, m, size, mass, c.push, ties)
             self._launch(measure_pushes, dofs, [tree, c])
             self._launch(let_bear, dofs, [tree, c])
         else:
             c.momentum = c.moved
-        c.first = self._changed(scene, m, size, mass, c.momentum)
+        c.first = self._changed(scene, m, size, mass, c.momentum, ties)
         self._launch(gather_products, size.link_count, [scene, m, self._swung(scene, m, size, c.first), c])
-        c.second = self._changed(scene, m, size, mass, c.beyond)
-        self._launch(measure_changes, dofs, [tree, c])
+        c.second = self._changed(scene, m, size, mass, c.beyond, ties)
+        self._launch(energy_of_links, size.link_count, [scene, m, c])
+        self._launch(energy_of_dofs, dofs, [scene, m, c])
         self._launch(add_followed, dofs, [tree, c])
         return self._swung(scene, m, size, c.change)
 
@@ -188,12 +196,14 @@ class Recorder:
         counts = {"*": size.dof_count, "no_gradient": size.group_count, "weight": 0, "lag": 0}
         return self._balance(counts, **(kept or {"S": self._matrix()}))
 
-    def _changed(self, scene: Scene, m: Motion, size, mass: Sensitivity, momentum: wp.array) -> wp.array:
-        """The change of rates that a momentum makes."""
+    def _changed(self, scene: Scene, m: Motion, size, mass: Sensitivity, momentum: wp.array, ties: list) -> wp.array:
+        """The change of rates that a momentum makes; ``ties`` are couplings and their rows, where some hold trees."""
         s = self._mass(size, S=mass.S, pivot=mass.pivot, momentum=momentum)
         self._unrecorded(solve_mass, size.group_count, [scene.tree, s])
         self._launch(mass_power_of_links, size.link_count, [scene, m, s])
         self._launch(mass_power_of_dofs, size.dof_count, [scene, m, s])
+        if ties:
+            self._launch(coupling_power, len(ties[0].kind), [scene, *ties, s, 1])
         change = wp.zeros(size.dof_count, dtype=wp.float64, device=self.device, requires_grad=True)
         self._launch(balance, size.group_count, [scene.tree, s, s.power, change])
         return change

@@ -45,12 +45,12 @@ def link_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int)
 
 
 @wp.func
-def rate_of(tree: Tree, m: Motion, rates: wp.array[wp.float64], dof: int):
-    """The rate of a dof, likewise."""
+def rate_of(tree: Tree, m: Motion, rates: wp.array[wp.float64], dof: int, changes: int):
+    """The rate of a dof, likewise, or how much it changes."""
     t = tree.links[tree.dofs[dof].link].tree
     rate = rates[dof]
     if dof - tree.trees[t].dof_start < m.locked[t]:
-        rate = m.v0[dof]
+        rate = wp.where(changes == 1, wp.float64(0.0), m.v0[dof])
     return rate
 
 

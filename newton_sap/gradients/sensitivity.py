@@ -71,14 +71,16 @@ def add_pair(
 
 
 @wp.func
-def add_row(S: wp.array[wp.float64], start: wp.int64, n: int, base: int, pool: CouplerPool, problem: Problem, r: int):
+def add_row(
+    S: wp.array[wp.float64], start: wp.int64, n: int, base: int, pool: CouplerPool, problem: Problem, r: int, G: wp.float64
+):  # fmt: skip
     """S += G J' J of one row of a coupling."""
     first = r * pool.stride
     for a in range(pool.support[r]):
         row = problem.dof[base + pool.unknown[first + a]] - base
         for b in range(pool.support[r]):
             column = problem.dof[base + pool.unknown[first + b]] - base
-            add_entry(S, start, n, row, column, pool.G[r] * pool.J[first + a] * pool.J[first + b])
+            add_entry(S, start, n, row, column, G * pool.J[first + a] * pool.J[first + b])
 
 
 @wp.func
@@ -178,7 +180,7 @@ def sensitivity_kernel(evaluate_contact):
             s.weight[slot] = pool.R_t[slot] / sigma
             s.lag[slot] = pool.n0[slot] - normal_impulse(pool.normal_law[slot], vn)
         for r in range(pools.couplers.group_start[g], pools.couplers.group_start[g + 1]):
-            add_row(s.S, start, n, base, pools.couplers, problem, r)
+            add_row(s.S, start, n, base, pools.couplers, problem, r, pools.couplers.G[r])
         factor_by_rows(s.S, start, n, s.pivot, base)
 
     return sensitivity

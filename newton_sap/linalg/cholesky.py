@@ -117,13 +117,14 @@ _FACTOR = """
 """
 
 _FORWARD = """
-        for (int j = size - 1; j >= 0; --j) {{
+        for (int j = size - 1; j >= 0 && {lane} == 0; --j) {{
             const int count = wp::min(last[j] - shift, size - 1) - j;
             const {real}* below = h + (j + count) * stride + j;
             double y = b[j];
             for (int k = count; k > 0; --k, below -= stride) y -= *below * b[j + k];
             b[j] = y * inverse[j];
         }}
+        {sync}
 """
 
 _BACKWARD = """
@@ -186,9 +187,10 @@ def row_filling(real):
 
 @cache
 def shared_solve(real):
-    """Return (factor, substitute): the first factors and goes half the way to ``x = H^-1 x``, the second the rest.
+    """Return (factor, substitute, solve): the first factors and goes half the way to ``x = H^-1 x``, the second the rest, the third
+    goes all of it with a factor that is there.
 
-    The lanes of a block work on one matrix and must meet in both. The right-hand side is float64.
+    The lanes of a block work on one matrix and must meet in all of them. The right-hand side is float64.
     """
     x = "x.data + at.offset"
 
@@ -198,7 +200,10 @@ def shared_solve(real):
     @_native(_BACKWARD, real, x, shared=True)
     def substitute(H: wp.array[real], at: Skyline, x: wp.array[wp.float64], lane: int, lanes: int): ...
 
-    return factor, substitute
+    @_native(_FORWARD + _BACKWARD, real, x, shared=True)
+    def solve(H: wp.array[real], at: Skyline, x: wp.array[wp.float64], lane: int, lanes: int): ...
+
+    return factor, substitute, solve
 
 
 @_native(_FACTOR, wp.float64)

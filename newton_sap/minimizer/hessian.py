@@ -13,11 +13,49 @@ from .objective import Range, is_closed, mass_times, row_stiffness
 wp.set_module_options({"enable_backward": False})
 
 
+@wp.func
+def skyline_of(problem: Problem, at: Range, start: wp.int64):
+    """Where a group's Hessian lies."""
+    matrix = Skyline()
+    matrix.start = start
+    matrix.stride = row_stride(at.unknowns)
+    matrix.size = at.unknowns
+    matrix.offset = at.base
+    matrix.last = problem.last
+    matrix.first = problem.first
+    return matrix
+
+
+@cache
+def coupler_adding(real):
+    """Return the device function that adds couplers to a Hessian of scalar type ``real``."""
+
+    @wp.func
+    def add_couplers(H: wp.array[real], matrix: Skyline, pool: CouplerPool, at: Range):
+        """H += G J^T J of every acting coupler row, lower triangle."""
+        for r in range(at.coupler_start, at.coupler_start + at.couplers):
+            count = pool.support[r]
+            if count > 0 and pool.G[r] > wp.float64(0.0):
+                first = r * pool.stride
+                for b in range(count):
+                    column = pool.unknown[first + b]
+                    GJ = pool.G[r] * pool.J[first + b]
+                    for a in range(at.lane, count, at.lanes):
+                        row = pool.unknown[first + a]
+                        if row >= column:
+                            entry = matrix.start + wp.int64(row) * wp.int64(matrix.stride) + wp.int64(column)
+                            H[entry] = H[entry] + real(pool.J[first + a] * GJ)
+                sync()
+
+    return add_couplers
+
+
 @cache
 def newton_direction(real):
     """Return the device function that computes ``dv`` and ``dp = A dv`` with a Hessian of scalar type ``real``."""
-    factor, substitute = shared_solve(real)
+    factor, substitute, _ = shared_solve(real)
     fill_row, add_block = row_filling(real), block_adding(real)
+    add_couplers = coupler_adding(real)
 
     @wp.func
     def fill_rows(
@@ -41,34 +79,11 @@ def newton_direction(real):
                 sync()
 
     @wp.func
-    def add_couplers(H: wp.array[real], matrix: Skyline, pool: CouplerPool, at: Range):
-        """H += G J^T J of every acting coupler row, lower triangle."""
-        for r in range(at.coupler_start, at.coupler_start + at.couplers):
-            count = pool.support[r]
-            if count > 0 and pool.G[r] > wp.float64(0.0):
-                first = r * pool.stride
-                for b in range(count):
-                    column = pool.unknown[first + b]
-                    GJ = pool.G[r] * pool.J[first + b]
-                    for a in range(at.lane, count, at.lanes):
-                        row = pool.unknown[first + a]
-                        if row >= column:
-                            entry = matrix.start + wp.int64(row) * wp.int64(matrix.stride) + wp.int64(column)
-                            H[entry] = H[entry] + real(pool.J[first + a] * GJ)
-                sync()
-
-    @wp.func
     def direction(
         A: wp.array[wp.float64], H: wp.array[real], start: wp.int64, pools: Pools, problem: Problem, at: Range
     ):
         """Assemble, factor, solve; then dp = A dv."""
-        matrix = Skyline()
-        matrix.start = start
-        matrix.stride = row_stride(at.unknowns)
-        matrix.size = at.unknowns
-        matrix.offset = at.base
-        matrix.last = problem.last
-        matrix.first = problem.first
+        matrix = skyline_of(problem, at, start)
         fill_rows(A, H, matrix, pools.rows, problem, at)
         sync()
         add_contacts(H, matrix, pools.contacts, at)

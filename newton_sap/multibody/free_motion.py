@@ -7,7 +7,7 @@ from ..packed import pack_motion, pack_tree
 from ..prefetch import fetch_tree
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .efforts import Efforts, external_wrench, joint_effort
-from .gyroscopic import gyroscopic_impulse
+from .gyroscopic import TOGETHER, gyroscopic_impulse
 from .mass_matrix import factor_free_motion, solve_free, write_column
 from .reach import add_reactions, driven_speed, free_speed, note_pushes
 from .spatial import angular, cross_force, inertia_times, linear, motion, velocity_at
@@ -81,7 +81,7 @@ def free_motion(
     pack_tree(tree)
     pack_motion(m)
     pack_motion(change)
-    rounds = rounds_needed(tree, m, t, dt)
+    rounds = rounds_needed(tree, m, t, TOGETHER, dt)
     for link in range(start, end):
         IV = own_momentum(m, link)
         impulse = known_impulse(tree, joints, bodies, m, orders, efforts, link, IV, dt)

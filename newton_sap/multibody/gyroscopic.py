@@ -7,11 +7,13 @@ from ..workspace import Bodies
 wp.set_module_options({"enable_backward": False})
 
 HELD = wp.constant(0)
-"""A tree whose change of velocity is known only after the solve, because couplings hold it, or because nothing asks for it."""
+"""A tree that follows no change of velocity: nothing asks for it, or couplings hold it in a group too large to solve for it."""
 ALONE = wp.constant(1)
 """A body that flies by itself, whose change of spin follows from its spin."""
 TOGETHER = wp.constant(2)
 """A tree whose bodies change their velocities together, which ``velocity_products`` works out."""
+TIED = wp.constant(3)
+"""A tree that couplings hold, to others or in itself: its change is worked out with theirs, by ``tied_change``."""
 
 FAR = wp.constant(wp.float64(0.3))
 """Seen from the body its angular momentum turns. By more [rad] in a step, a change of spin that is linear in time means little."""

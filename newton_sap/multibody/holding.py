@@ -5,7 +5,7 @@ import warp as wp
 from ..constraints.drives import explicit_effort, read_drive
 from ..workspace import Joints, Motion, Tree
 from .efforts import Efforts, joint_effort, own_inertia
-from .gyroscopic import TOGETHER
+from .gyroscopic import TIED, TOGETHER
 from .joints import flies
 from .mass_matrix import diagonal_entry, solve_free
 
@@ -26,7 +26,7 @@ def rooted_tree(tree: Tree, joints: Joints, m: Motion, body: int):
         if link >= 0:
             t = tree.links[link].tree
             floats = flies(joints, tree.links[tree.trees[t].link_start].joint) and m.locked[t] == 0
-            if floats or tree.trees[t].moves != TOGETHER:
+            if floats or (tree.trees[t].moves != TOGETHER and tree.trees[t].moves != TIED):
                 t = -1
     return t
 

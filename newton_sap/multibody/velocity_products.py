@@ -11,7 +11,7 @@ import warp as wp
 from ..boundary.convention import Orders
 from ..workspace import Bodies, Joints, Motion, Tree
 from .efforts import Efforts, external_wrench
-from .gyroscopic import TOGETHER, gyroscopic_products, share_of_midpoint, turns_far
+from .gyroscopic import gyroscopic_products, share_of_midpoint, turns_far
 from .holding import MOST_BORNE, let_joints_hold, share_held
 from .joints import BALL, MOST_AXES, flies
 from .mass_matrix import solve_free
@@ -118,10 +118,13 @@ def product_force(
 
 
 @wp.func
-def rounds_needed(tree: Tree, m: Motion, t: int, dt: wp.float64):
-    """How often to follow a tree's change of velocity: not at all, the change alone, or its own products, too."""
+def rounds_needed(tree: Tree, m: Motion, t: int, moves: int, dt: wp.float64):
+    """How often to follow a tree's change of velocity: not at all, the change alone, or its own products, too.
+
+    Trees that move otherwise than ``moves`` says are followed elsewhere, or not.
+    """
     rounds = int(0)
-    if tree.trees[t].moves == TOGETHER:
+    if tree.trees[t].moves == moves:
         fastest = wp.float64(0.0)
         for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
             fastest = wp.max(fastest, wp.length_sq(angular(m.velocity[link])))
