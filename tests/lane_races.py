@@ -5,6 +5,7 @@ Kernels are compiled for a CPU with the calls that a thread sanitizer makes at e
 """
 
 import ctypes
+import itertools
 import re
 import subprocess
 import sys
@@ -21,6 +22,7 @@ class Races:
 
     def __init__(self, folder: Path):
         self._folder, self._linked = folder, {}
+        self._number = itertools.count()  # modules are loaded by several threads
         self._llvm = context.runtime.llvm
         self._runtime = folder / "liblane_races.so"
         _compile("-O2", "-fPIC", RUNTIME, output=self._runtime)
@@ -33,7 +35,7 @@ class Races:
 
     def wp_load_obj(self, path, handle, legacy):
         """Link an object file and load it."""
-        library = self._folder / f"{len(self._linked)}.so"
+        library = self._folder / f"{next(self._number)}.so"
         _compile(path.decode(), self._runtime, "-lm", "-Wl,-Bsymbolic", output=library)
         self._linked[handle] = ctypes.CDLL(str(library))
         return 0

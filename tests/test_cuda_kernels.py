@@ -15,6 +15,7 @@ from newton_sap.gradients.sensitivity import sensitivity_kernel
 from newton_sap.gradients.virtual_power import contact_power
 from newton_sap.group_solve import solve_kernel
 from newton_sap.linalg.lanes import BLOCK_DIM
+from newton_sap.tied_change import follow_tied_kernel
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="Warp has no CUDA compiler there")
 
@@ -46,6 +47,7 @@ def kernels_made_for_models():
         found[f"minimize {law} with large groups"] = solve_kernel(contact_law(law), wp.float64, iterative=True)
         found[f"sensitivity {law}"] = sensitivity_kernel(contact_law(law))
         found[f"power {law}"] = contact_power(contact_law(law))
+    found["follow tied"], found["follow tied mixed"] = map(follow_tied_kernel, (wp.float64, wp.float32))
     for name, value in vars(recording).items():
         if isinstance(value, wp.Kernel) and not value.options.get("enable_backward"):
             found[f"adjoint {name}"] = recording.differentiable(value)

@@ -18,6 +18,7 @@ CASES = [
     ("quadrupeds", {}),
     ("quadrupeds", {"contact_model": "sap", "precision": "mixed"}),
     ("tied", {"contact_model": "similar", "spin_friction": True}),
+    ("tied", {"precision": "mixed"}),  # whose change of velocity is refined
     ("heap", {"friction_bound": "start"}),  # "solved" bounds are taken on the way, where roundings of a sum may decide
 ]
 
