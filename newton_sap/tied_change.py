@@ -1,7 +1,7 @@
 """Velocity products of trees that couplings hold (F 1.1): they follow the change of velocity that the couplings allow.
 
 As in ``multibody.velocity_products``, but ``A`` has what the couplings add to it at the start of the step, and one solve moves all
-trees of a group. What is followed of a change, and what joints and contacts hold against it, is up to each tree.
+trees of a group. What is followed of a change, and what joints and contacts hold against it, is up to each tree: lanes share these.
 """
 
 from functools import cache
@@ -10,11 +10,11 @@ import warp as wp
 
 from .boundary.bundles import StepInput
 from .boundary.convention import Orders
-from .linalg.cholesky import Skyline, begin_rows, row_filling, shared_solve
 from .linalg.lanes import sync
-from .minimizer.hessian import coupler_adding, skyline_of
+from .minimizer.held_solve import held_solve, is_tied
+from .minimizer.hessian import skyline_of
 from .minimizer.newton import range_of
-from .minimizer.objective import Range, coupler_velocity, evaluate_couplers, mass_times
+from .minimizer.objective import Range, mass_times
 from .multibody.efforts import Efforts, external_wrench
 from .multibody.gyroscopic import TIED
 from .multibody.holding import ALL_HELD, MOST_BORNE, holding_impulse, share_held
@@ -32,16 +32,6 @@ from .problem import measure_free_motion, write_excess
 from .workspace import Bodies, CouplerPool, Joints, Motion, Pools, Problem, Tree
 
 wp.set_module_options({"enable_backward": False})
-
-
-REFINEMENTS = wp.constant(3)
-"""How often a solve with a factor of single precision is refined, which leaves what one of double precision does."""
-
-
-@wp.func
-def is_tied(tree: Tree, t: int):
-    """Whether a tree's change is worked out here."""
-    return tree.trees[t].moves == TIED
 
 
 @wp.func
@@ -64,23 +54,6 @@ def some_lean(tree: Tree, m: Motion, g: int):
 
 
 @wp.func
-def take(tree: Tree, problem: Problem, x: wp.array[wp.float64], at: Range):
-    """``dv`` of a group from values by dof; nothing of trees that are not tied."""
-    for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
-        dof = problem.dof[u]
-        problem.dv[u] = wp.float64(0.0)
-        if is_tied(tree, tree.links[tree.dofs[dof].link].tree):
-            problem.dv[u] = x[dof]
-
-
-@wp.func
-def give(tree: Tree, problem: Problem, x: wp.array[wp.float64], at: Range):
-    """And back."""
-    for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
-        x[problem.dof[u]] = problem.dv[u]
-
-
-@wp.func
 def unknowns_of(tree: Tree, m: Motion, problem: Problem, at: Range, t: int):
     """The first unknown of a tree, and the one after its last; a prescribed one may have none."""
     first = at.base + problem.tree_start[t]
@@ -88,26 +61,34 @@ def unknowns_of(tree: Tree, m: Motion, problem: Problem, at: Range, t: int):
 
 
 @wp.func
-def gather_load(
-    tree: Tree,
-    joints: Joints,
-    m: Motion,
-    change: Motion,
-    efforts: Efforts,
-    joint_q: wp.array[wp.float32],
-    t: int,
-    dt: wp.float64,
+def gather_loads(
+    tree: Tree, joints: Joints, m: Motion, change: Motion, efforts: Efforts, step: StepInput, g: int, at: Range
 ):
-    """What changes a tree's momentum, into ``change.v0``, and what joints give at constant rates, into ``travel``."""
-    unlocked = tree.trees[t].dof_start + m.locked[t]
-    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
-        project_change(tree, m, change, t, link)
-        for dof in range(wp.max(unlocked, tree.links[link].dof_start), tree.links[link + 1].dof_start):
-            m.travel[dof] = holding_impulse(tree, joints, m, efforts, joint_q, link, dof, change.v0[dof], dt)
+    """What changes the momentum of trees, into ``change.v0``, and what joints give at constant rates, into ``travel``."""
+    q = step.joints.joint_q
+    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+        if is_tied(tree, t):
+            unlocked = tree.trees[t].dof_start + m.locked[t]
+            for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
+                project_change(tree, m, change, t, link)
+                for dof in range(wp.max(unlocked, tree.links[link].dof_start), tree.links[link + 1].dof_start):
+                    load = change.v0[dof]
+                    m.travel[dof] = holding_impulse(tree, joints, m, efforts, q, link, dof, load, step.dt)
 
 
 @wp.func
-def gather_push(
+def add_coupler_impulses(pool: CouplerPool, problem: Problem, load: wp.array[wp.float64], at: Range):
+    """load += J' gamma, by dof."""
+    if at.lane == 0:
+        for r in range(at.coupler_start, at.coupler_start + at.couplers):
+            for s in range(r * pool.stride, r * pool.stride + pool.support[r]):
+                dof = problem.dof[at.base + pool.unknown[s]]
+                load[dof] = load[dof] + pool.J[s] * pool.gamma[r]
+    sync()
+
+
+@wp.func
+def gather_pushes(
     tree: Tree,
     joints: Joints,
     bodies: Bodies,
@@ -115,166 +96,130 @@ def gather_push(
     change: Motion,
     orders: Orders,
     efforts: Efforts,
-    t: int,
+    g: int,
+    at: Range,
     dt: wp.float64,
 ):
-    """What pushes a tree that leans from outside, into ``travel``; keeps ``change.v0`` in ``v``."""
-    start = tree.trees[t].dof_start + m.locked[t]
-    end = tree.trees[t + 1].dof_start
-    for dof in range(start, end):
-        m.v[dof] = change.v0[dof]
-        m.travel[dof] = wp.float64(0.0)
-    if m.leans[t] == 1:
-        for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
-            change.momentum[link] = dt * external_wrench(tree, joints, bodies, m, orders, efforts, link)
-        gather_momentum(tree, m, change, t)
-        for dof in range(start, end):
-            m.travel[dof] = change.v0[dof]
-            change.v0[dof] = m.v[dof]
+    """What pushes trees that lean from outside, into ``travel``; ``v`` keeps ``change.v0`` meanwhile."""
+    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+        if is_tied(tree, t):
+            start = tree.trees[t].dof_start + m.locked[t]
+            end = tree.trees[t + 1].dof_start
+            for dof in range(start, end):
+                m.v[dof] = change.v0[dof]
+                m.travel[dof] = wp.float64(0.0)
+            if m.leans[t] == 1:
+                for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
+                    wrench = external_wrench(tree, joints, bodies, m, orders, efforts, link)
+                    change.momentum[link] = dt * wrench
+                gather_momentum(tree, m, change, t)
+                for dof in range(start, end):
+                    m.travel[dof] = change.v0[dof]
+                    change.v0[dof] = m.v[dof]
 
 
 @wp.func
-def add_coupler_impulses(pool: CouplerPool, problem: Problem, x: wp.array[wp.float64], at: Range):
-    """x += J' gamma, by dof."""
-    for r in range(at.coupler_start, at.coupler_start + at.couplers):
-        for s in range(r * pool.stride, r * pool.stride + pool.support[r]):
-            dof = problem.dof[at.base + pool.unknown[s]]
-            x[dof] = x[dof] + pool.J[s] * pool.gamma[r]
-
-
-@wp.func
-def held_momentum(
-    m: Motion, pool: CouplerPool, problem: Problem, x: wp.array[wp.float64], y: wp.array[wp.float64], at: Range
-):
-    """y = (A + J' G J) x, by unknown."""
-    mass_times(m.A, problem, x, y, at.base, at.unknowns, at.lane, at.lanes)
-    sync()
-    for r in range(at.coupler_start, at.coupler_start + at.couplers):
-        answer = pool.G[r] * coupler_velocity(pool, x, r, at.base)
-        for s in range(r * pool.stride + at.lane, r * pool.stride + pool.support[r], at.lanes):
-            u = at.base + pool.unknown[s]
-            y[u] = y[u] + pool.J[s] * answer
-        sync()
-
-
-@wp.func
-def add_share(tree: Tree, m: Motion, problem: Problem, load: wp.array[wp.float64], at: Range, t: int, most: wp.float64):
-    """Let as much of what ``travel`` has join a tree's load as makes its change smallest; ``dv`` is what that would change alone.
+def add_shares(tree: Tree, m: Motion, change: Motion, problem: Problem, g: int, at: Range, most: wp.float64):
+    """Let as much of what ``travel`` has join each tree's load as makes its change smallest; ``dv`` is what that would change alone.
 
     Where ``most`` is negative it is taken away.
     """
-    against = wp.float64(0.0)
-    size = wp.float64(0.0)
     sign = wp.sign(most)
-    own = unknowns_of(tree, m, problem, at, t)
-    for u in range(own[0], own[1]):
-        dof = problem.dof[u]
-        against -= sign * problem.dv[u] * load[dof]
-        size += problem.dv[u] * m.travel[dof]
-    share = sign * share_held(against, size, sign * most)
-    for u in range(own[0], own[1]):
-        dof = problem.dof[u]
-        load[dof] = load[dof] + share * m.travel[dof]
+    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+        if is_tied(tree, t):
+            against = wp.float64(0.0)
+            size = wp.float64(0.0)
+            own = unknowns_of(tree, m, problem, at, t)
+            for u in range(own[0], own[1]):
+                dof = problem.dof[u]
+                against -= sign * problem.dv[u] * change.v0[dof]
+                size += problem.dv[u] * m.travel[dof]
+            share = sign * share_held(against, size, sign * most)
+            for u in range(own[0], own[1]):
+                dof = problem.dof[u]
+                change.v0[dof] = change.v0[dof] + share * m.travel[dof]
 
 
 @wp.func
-def products_of_tree(
-    tree: Tree, joints: Joints, bodies: Bodies, m: Motion, change: Motion, t: int, needed: int, dt: wp.float64
+def give_change(m: Motion, change: Motion, problem: Problem, at: Range):
+    """The change in ``dv``, by dof, into ``change.v0`` and ``travel``, and its momentum into ``impulse``."""
+    for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
+        change.v0[problem.dof[u]] = problem.dv[u]
+        m.travel[problem.dof[u]] = problem.dv[u]
+    mass_times(m.A, problem, problem.dv, problem.impulse, at.base, at.unknowns, at.lane, at.lanes)
+    sync()
+
+
+@wp.func
+def push_followed(
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    change: Motion,
+    g: int,
+    at: Range,
+    needed: int,
+    dt: wp.float64,
 ):
-    """``change.v0`` becomes the momentum that products of a tree's change give its dofs, if it follows that so often."""
-    if rounds_needed(tree, m, t, TIED, dt) >= needed:
-        push_products(tree, joints, bodies, m, change, t, dt)
-        gather_momentum(tree, m, change, t)
-    else:
-        for dof in range(tree.trees[t].dof_start, tree.trees[t + 1].dof_start):
-            change.v0[dof] = wp.float64(0.0)
-        for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
-            change.momentum[link] = wp.spatial_vectord()
+    """``change.v0`` becomes the momentum that products of the change give, in trees that follow it so often."""
+    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+        if is_tied(tree, t):
+            if rounds_needed(tree, m, t, TIED, dt) >= needed:
+                push_products(tree, joints, bodies, m, change, t, dt)
+                gather_momentum(tree, m, change, t)
+            else:
+                for dof in range(tree.trees[t].dof_start, tree.trees[t + 1].dof_start):
+                    change.v0[dof] = wp.float64(0.0)
+                for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
+                    change.momentum[link] = wp.spatial_vectord()
 
 
 @wp.func
-def follow_share(tree: Tree, m: Motion, change: Motion, problem: Problem, at: Range, t: int):
-    """The share that a tree follows of a change, in ``travel``, and of what its products change, in ``dv``.
+def follow_shares(tree: Tree, m: Motion, change: Motion, problem: Problem, g: int, at: Range):
+    """The share that each tree follows of a change, in ``travel``, and of what its products change, in ``dv``.
 
-    ``impulse`` and ``dp`` are the momenta of both.
+    ``impulse`` has the momentum of the former, ``dp`` gets that of the latter.
     """
-    size = wp.float64(0.0)
-    further = wp.float64(0.0)
-    own = unknowns_of(tree, m, problem, at, t)
-    for u in range(own[0], own[1]):
-        size += m.travel[problem.dof[u]] * problem.impulse[u]
-        further += problem.dv[u] * problem.dp[u]
-    share = share_followed(size, further)
-    for u in range(own[0], own[1]):
-        dof = problem.dof[u]
-        change.v0[dof] = share * (m.travel[dof] + problem.dv[u])
+    mass_times(m.A, problem, problem.dv, problem.dp, at.base, at.unknowns, at.lane, at.lanes)
+    sync()
+    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+        if is_tied(tree, t):
+            size = wp.float64(0.0)
+            further = wp.float64(0.0)
+            own = unknowns_of(tree, m, problem, at, t)
+            for u in range(own[0], own[1]):
+                size += m.travel[problem.dof[u]] * problem.impulse[u]
+                further += problem.dv[u] * problem.dp[u]
+            share = share_followed(size, further)
+            for u in range(own[0], own[1]):
+                dof = problem.dof[u]
+                change.v0[dof] = share * (m.travel[dof] + problem.dv[u])
+    sync()
 
 
 @wp.func
-def add_followed_products(tree: Tree, m: Motion, change: Motion, problem: Problem, at: Range, t: int):
-    """Let ``v_star`` and the links have what the products of a tree's change give them."""
-    factor_free_motion(tree, m, t)  # trees one after the other have one place for it
-    solve_free(tree, m, change.v0, t)
-    add_products(tree, m, change, t)
-    own = unknowns_of(tree, m, problem, at, t)
-    for u in range(own[0], own[1]):
-        problem.v_star[u] = m.v_star[problem.dof[u]]
+def add_followed(tree: Tree, m: Motion, change: Motion, problem: Problem, g: int, at: Range):
+    """Let ``v_star`` and the links have what the products of the change give them, and the problem know."""
+    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+        if is_tied(tree, t):
+            factor_free_motion(tree, m, t)  # trees one after the other have one place for it
+            solve_free(tree, m, change.v0, t)
+            add_products(tree, m, change, t)
+            own = unknowns_of(tree, m, problem, at, t)
+            for u in range(own[0], own[1]):
+                problem.v_star[u] = m.v_star[problem.dof[u]]
+    sync()
+    write_excess(m, problem, at.base, at.unknowns, at.lane)
+    sync()
+    for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
+        measure_free_motion(problem, u)
 
 
 @cache
 def follow_tied_kernel(real):
     """Return the kernel for a Hessian of scalar type ``real``, in whose place it factors a matrix of its own."""
-    factor, _, solve = shared_solve(real)
-    fill_row, add_couplers = row_filling(real), coupler_adding(real)
-
-    @wp.func
-    def factor_tied(m: Motion, H: wp.array[real], matrix: Skyline, pools: Pools, problem: Problem, at: Range):
-        """A + J' G J with the couplings as they are at the start of the step."""
-        evaluate_couplers(pools.couplers, problem, at)
-        if at.lane == 0:
-            begin_rows(problem.last, problem.first, at.base, at.unknowns)
-        sync()
-        for i in range(at.lane, at.unknowns, at.lanes):
-            u = at.base + i
-            fill_row(H, matrix, i, problem.block[u], m.A, problem.A_row[u], wp.float64(0.0))
-            problem.dv[u] = wp.float64(0.0)
-        sync()
-        add_couplers(H, matrix, pools.couplers, at)
-        factor(H, matrix, problem.dv, at.lane, at.lanes)
-
-    @wp.func
-    def change_by(
-        tree: Tree,
-        m: Motion,
-        H: wp.array[real],
-        matrix: Skyline,
-        pools: Pools,
-        problem: Problem,
-        momentum: wp.array[wp.float64],
-        at: Range,
-    ):
-        """The change of rates that a momentum makes, in ``dv``; a factor of single precision is refined. Uses ``dp`` and ``excess``."""
-        sync()
-        take(tree, problem, momentum, at)
-        sync()
-        solve(H, matrix, problem.dv, at.lane, at.lanes)
-        sync()
-        if wp.static(real is wp.float32):
-            rounds = int(REFINEMENTS)  # no constant: the loop is not to be unrolled
-            for _round in range(rounds):
-                for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
-                    problem.dp[u] = problem.dv[u]
-                sync()
-                take(tree, problem, momentum, at)
-                held_momentum(m, pools.couplers, problem, problem.dp, problem.excess, at)
-                for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
-                    problem.dv[u] = problem.dv[u] - problem.excess[u]
-                sync()
-                solve(H, matrix, problem.dv, at.lane, at.lanes)
-                sync()
-                for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
-                    problem.dv[u] = problem.dv[u] + problem.dp[u]
-                sync()
+    factor_held, change_by = held_solve(real)
 
     @wp.kernel(enable_backward=False, module="unique")
     def follow_tied(
@@ -296,8 +241,7 @@ def follow_tied_kernel(real):
         """
         block, lane = wp.tid()
         g = tree.first_group + block
-        dt = step.dt
-        rounds = rounds_of_group(tree, m, g, dt)
+        rounds = rounds_of_group(tree, m, g, step.dt)
         if rounds == 0:
             return
         pack_tree(tree)
@@ -306,53 +250,23 @@ def follow_tied_kernel(real):
         pack_pools(pools)
         pack_problem(problem)
         at = range_of(tree, pools, problem, g, lane)
-        first = tree.groups[g].tree_start + lane
-        last = tree.groups[g + 1].tree_start
-        lanes = wp.block_dim()
         matrix = skyline_of(problem, at, tree.groups[g].hessian_start)
-        factor_tied(m, H, matrix, pools, problem, at)
-        for t in range(first, last, lanes):
-            if is_tied(tree, t):
-                gather_load(tree, joints, m, change, efforts, step.joints.joint_q, t, dt)
+        factor_held(m, H, matrix, pools, problem, at)
+        gather_loads(tree, joints, m, change, efforts, step, g, at)
         change_by(tree, m, H, matrix, pools, problem, m.travel, at)
-        if lane == 0:
-            add_coupler_impulses(pools.couplers, problem, change.v0, at)
-        sync()
-        for t in range(first, last, lanes):
-            if is_tied(tree, t):
-                add_share(tree, m, problem, change.v0, at, t, ALL_HELD)
+        add_coupler_impulses(pools.couplers, problem, change.v0, at)
+        add_shares(tree, m, change, problem, g, at, ALL_HELD)
         if some_lean(tree, m, g):
-            for t in range(first, last, lanes):
-                if is_tied(tree, t):
-                    gather_push(tree, joints, bodies, m, change, orders, efforts, t, dt)
+            gather_pushes(tree, joints, bodies, m, change, orders, efforts, g, at, step.dt)
             change_by(tree, m, H, matrix, pools, problem, m.travel, at)
-            for t in range(first, last, lanes):
-                if is_tied(tree, t):
-                    add_share(tree, m, problem, change.v0, at, t, -MOST_BORNE)
+            add_shares(tree, m, change, problem, g, at, -MOST_BORNE)
         change_by(tree, m, H, matrix, pools, problem, change.v0, at)
-        give(tree, problem, change.v0, at)
+        give_change(m, change, problem, at)
         if rounds > 1:
-            give(tree, problem, m.travel, at)
-            mass_times(m.A, problem, problem.dv, problem.impulse, at.base, at.unknowns, lane, lanes)
-            sync()
-            for t in range(first, last, lanes):
-                if is_tied(tree, t):
-                    products_of_tree(tree, joints, bodies, m, change, t, 2, dt)
+            push_followed(tree, joints, bodies, m, change, g, at, 2, step.dt)
             change_by(tree, m, H, matrix, pools, problem, change.v0, at)
-            mass_times(m.A, problem, problem.dv, problem.dp, at.base, at.unknowns, lane, lanes)
-            sync()
-            for t in range(first, last, lanes):
-                if is_tied(tree, t):
-                    follow_share(tree, m, change, problem, at, t)
-        sync()
-        for t in range(first, last, lanes):
-            if is_tied(tree, t):
-                products_of_tree(tree, joints, bodies, m, change, t, 1, dt)
-                add_followed_products(tree, m, change, problem, at, t)
-        sync()
-        write_excess(m, problem, at.base, at.unknowns, lane)
-        sync()
-        for u in range(at.base + lane, at.base + at.unknowns, lanes):
-            measure_free_motion(problem, u)
+            follow_shares(tree, m, change, problem, g, at)
+        push_followed(tree, joints, bodies, m, change, g, at, 1, step.dt)
+        add_followed(tree, m, change, problem, g, at)
 
     return follow_tied
