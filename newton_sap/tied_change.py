@@ -11,8 +11,7 @@ import warp as wp
 from .boundary.bundles import StepInput
 from .boundary.convention import Orders
 from .linalg.lanes import sync
-from .minimizer.held_solve import held_solve, is_tied
-from .minimizer.hessian import skyline_of
+from .minimizer.held_solve import held_solve, is_tied, skyline_of
 from .minimizer.newton import range_of
 from .minimizer.objective import Range, mass_times
 from .multibody.efforts import Efforts, external_wrench

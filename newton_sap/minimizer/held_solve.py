@@ -4,7 +4,7 @@ from functools import cache
 
 import warp as wp
 
-from ..linalg.cholesky import Skyline, begin_rows, row_filling, shared_solve
+from ..linalg.cholesky import Skyline, begin_rows, row_filling, row_stride, shared_solve
 from ..linalg.lanes import sync
 from ..multibody.gyroscopic import TIED
 from ..workspace import CouplerPool, Motion, Pools, Problem, Tree
@@ -21,6 +21,19 @@ REFINEMENTS = wp.constant(3)
 def is_tied(tree: Tree, t: int):
     """Whether a tree's change is worked out here."""
     return tree.trees[t].moves == TIED
+
+
+@wp.func
+def skyline_of(problem: Problem, at: Range, start: wp.int64):
+    """Where a group's Hessian lies."""
+    matrix = Skyline()
+    matrix.start = start
+    matrix.stride = row_stride(at.unknowns)
+    matrix.size = at.unknowns
+    matrix.offset = at.base
+    matrix.last = problem.last
+    matrix.first = problem.first
+    return matrix
 
 
 @wp.func
