@@ -14,13 +14,14 @@ from .linalg.lanes import sync
 from .minimizer.held_solve import held_solve, is_tied, skyline_of
 from .minimizer.newton import range_of
 from .minimizer.objective import Range, mass_times
-from .multibody.efforts import Efforts, external_wrench
+from .multibody.efforts import Efforts
 from .multibody.gyroscopic import TIED
 from .multibody.holding import ALL_HELD, MOST_BORNE, holding_impulse, share_held
 from .multibody.mass_matrix import factor_free_motion, solve_free
 from .multibody.velocity_products import (
     add_products,
     gather_momentum,
+    gather_push,
     project_change,
     push_products,
     rounds_needed,
@@ -108,10 +109,7 @@ def gather_pushes(
                 m.v[dof] = change.v0[dof]
                 m.travel[dof] = wp.float64(0.0)
             if m.leans[t] == 1:
-                for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
-                    wrench = external_wrench(tree, joints, bodies, m, orders, efforts, link)
-                    change.momentum[link] = dt * wrench
-                gather_momentum(tree, m, change, t)
+                gather_push(tree, joints, bodies, m, change, orders, efforts, t, dt)
                 for dof in range(start, end):
                     m.travel[dof] = change.v0[dof]
                     change.v0[dof] = m.v[dof]
@@ -140,11 +138,17 @@ def add_shares(tree: Tree, m: Motion, change: Motion, problem: Problem, g: int, 
 
 
 @wp.func
-def give_change(m: Motion, change: Motion, problem: Problem, at: Range):
-    """The change in ``dv``, by dof, into ``change.v0`` and ``travel``, and its momentum into ``impulse``."""
+def give_change(problem: Problem, x: wp.array[wp.float64], at: Range):
+    """The change in ``dv``, by dof."""
     for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
-        change.v0[problem.dof[u]] = problem.dv[u]
-        m.travel[problem.dof[u]] = problem.dv[u]
+        x[problem.dof[u]] = problem.dv[u]
+    sync()
+
+
+@wp.func
+def keep_change(m: Motion, problem: Problem, at: Range):
+    """The same into ``travel``, and its momentum into ``impulse``."""
+    give_change(problem, m.travel, at)
     mass_times(m.A, problem, problem.dv, problem.impulse, at.base, at.unknowns, at.lane, at.lanes)
     sync()
 
@@ -260,8 +264,9 @@ def follow_tied_kernel(real):
             change_by(tree, m, H, matrix, pools, problem, m.travel, at)
             add_shares(tree, m, change, problem, g, at, -MOST_BORNE)
         change_by(tree, m, H, matrix, pools, problem, change.v0, at)
-        give_change(m, change, problem, at)
+        give_change(problem, change.v0, at)
         if rounds > 1:
+            keep_change(m, problem, at)
             push_followed(tree, joints, bodies, m, change, g, at, 2, step.dt)
             change_by(tree, m, H, matrix, pools, problem, change.v0, at)
             follow_shares(tree, m, change, problem, g, at)

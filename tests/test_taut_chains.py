@@ -46,11 +46,12 @@ def test_a_chain_that_cannot_reach_rests_taut(links, kind, over, dt, tie):
     go on to tremble, held from one side only."""
     model = chain(links, over, tie, kind)
     solver, state = SolverSAP(model), model.state()
-    fastest = 0.0
+    speeds = []
     for _ in range(round(1.5 / dt)):
         solver.step(state, state, None, None, dt)
-        fastest = max(fastest, float(np.abs(state.joint_qd.numpy()).max()))
-    assert fastest < 3.0
+        speeds.append(float(np.abs(state.joint_qd.numpy()).max()))
+    assert max(speeds) < 3.0
+    assert max(speeds[-len(speeds) // 3 :]) < 2.5
     assert tie == "distance" or np.abs(state.joint_qd.numpy()).max() < 1.0e-3
     assert np.abs(state.body_q.numpy()[:, 2]).max() < 1.0e-3
 

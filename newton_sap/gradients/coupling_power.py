@@ -59,15 +59,23 @@ class Rate:
 
 
 @wp.func
-def row_impulse(rows: CouplerRows, row: int, law: RowLaw, rate: Rate, changes: int):
-    """Impulse of a row at the end of the step; of a change, what it answers as it acts at the start."""
+def row_impulse(rows: CouplerRows, row: int, law: RowLaw, rate: wp.float64):
+    """Impulse of a row at a rate."""
     gamma = wp.float64(0.0)
     if rows.support[row] > 0:
-        if changes == 1:
-            gamma = -clamped_linear(rate.start, law).G * rate.now
-        else:
-            gamma = clamped_linear(rate.now, law).gamma
+        gamma = clamped_linear(rate, law).gamma
     return gamma
+
+
+@wp.func
+def row_power(rows: CouplerRows, row: int, law: RowLaw, rate: Rate, changes: int):
+    """-gamma u of a row at the end of the step; of a change, by what it answers as it acts at the start."""
+    gamma = wp.float64(0.0)
+    if changes == 0:
+        gamma = row_impulse(rows, row, law, rate.now)
+    elif rows.support[row] > 0:
+        gamma = -clamped_linear(rate.start, law).G * rate.now
+    return -rate.tested * gamma
 
 
 @wp.func
@@ -176,7 +184,7 @@ def coupling_power(
         for i in range(table.coordinates[c]):
             slope, law = coordinate_law(scene, table, m, rows, c, i)
             rate = coordinate_rate(tree, table, m, s, c, i, slope, changes)
-            wp.atomic_add(s.power, g, -rate.tested * row_impulse(rows, ROWS * c + i, law, rate, changes))
+            wp.atomic_add(s.power, g, row_power(rows, ROWS * c + i, law, rate, changes))
     elif table.kind[c] == BODIES or table.kind[c] == DISTANCE_RANGE:
         a, b = coupled_anchors(tree, scene.joints, table, m, c)
         ahead = time_ahead(scene.step.joints.options, m, a, b, scene.step.dt)
@@ -186,7 +194,7 @@ def coupling_power(
                 F, law, row = distance_law(scene, table, m, rows, c, a, b, side, ahead)
                 if row >= 0:
                     rate = between(tree, m, s, a, b, F, changes)
-                    wp.atomic_add(s.power, g, -rate.tested * row_impulse(rows, row, law, rate, changes))
+                    wp.atomic_add(s.power, g, row_power(rows, row, law, rate, changes))
         else:
             shifts = held_translations(scene.joints, table, c, a, b)
             turns = held_rotations(scene.joints, table, m, c, a, b)
@@ -194,18 +202,9 @@ def coupling_power(
             for i in range(shifts.count + turns.count):
                 F, law = held_law(scene, rows, ROWS * c + i, shifts, turns, acceleration, ahead, i)
                 rate = between(tree, m, s, a, b, F, changes)
-                wp.atomic_add(s.power, g, -rate.tested * row_impulse(rows, ROWS * c + i, law, rate, changes))
+                wp.atomic_add(s.power, g, row_power(rows, ROWS * c + i, law, rate, changes))
     if has_no_gradient(table, rows, c):
         s.no_gradient[g] = 1
-
-
-@wp.func
-def impulse_at_start(rows: CouplerRows, row: int, law: RowLaw, rate: wp.float64):
-    """Impulse of a row at its rate at the start of the step."""
-    gamma = wp.float64(0.0)
-    if rows.support[row] > 0:
-        gamma = clamped_linear(rate, law).gamma
-    return gamma
 
 
 @wp.func
@@ -237,7 +236,7 @@ def gather_ties(scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows
             start = m.v0[dof]
             if table.dof_b[coupling] >= 0:
                 start -= slope * m.v0[table.dof_b[coupling] + i]
-            gamma = impulse_at_start(rows, ROWS * coupling + i, law, start)
+            gamma = row_impulse(rows, ROWS * coupling + i, law, start)
             load_dof(tree, m, c.ties, dof, gamma)
             if table.dof_b[coupling] >= 0:
                 load_dof(tree, m, c.ties, table.dof_b[coupling] + i, -slope * gamma)
@@ -249,7 +248,7 @@ def gather_ties(scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows
             for side in range(sides):
                 F, law, row = distance_law(scene, table, m, rows, coupling, a, b, side, ahead)
                 if row >= 0:
-                    gamma = impulse_at_start(rows, row, law, wp.dot(F, relative_velocity(m, a, b)))
+                    gamma = row_impulse(rows, row, law, wp.dot(F, relative_velocity(m, a, b)))
                     load_path(tree, m, c.ties, b.link, gamma * F)
                     load_path(tree, m, c.ties, a.link, -gamma * F)
         else:
@@ -258,6 +257,6 @@ def gather_ties(scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows
             acceleration = held_acceleration(table, m, coupling, a, b)
             for i in range(shifts.count + turns.count):
                 F, law = held_law(scene, rows, ROWS * coupling + i, shifts, turns, acceleration, ahead, i)
-                gamma = impulse_at_start(rows, ROWS * coupling + i, law, wp.dot(F, relative_velocity(m, a, b)))
+                gamma = row_impulse(rows, ROWS * coupling + i, law, wp.dot(F, relative_velocity(m, a, b)))
                 load_path(tree, m, c.ties, b.link, gamma * F)
                 load_path(tree, m, c.ties, a.link, -gamma * F)

@@ -1,7 +1,7 @@
 """The change of velocity that velocity products follow (formulation 1.1), laid on the tape move by move.
 
-Momenta become changes by solves with ``A``. Each is an unknown with a balance of its own, ``A x = momentum``, and on the way
-back solves for a virtual velocity of its own, as the step does with its own matrix.
+Momenta become changes by solves with ``A`` and what couplings add to it. Each is an unknown with a balance of its own,
+``A x = momentum``, and on the way back solves for a virtual velocity of its own, as the step does with its own matrix.
 """
 
 import warp as wp

@@ -209,6 +209,24 @@ def share_followed(size: wp.float64, further: wp.float64):
 
 
 @wp.func
+def gather_push(
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    change: Motion,
+    orders: Orders,
+    efforts: Efforts,
+    t: int,
+    dt: wp.float64,
+):
+    """The momentum that forces from outside give a tree's dofs, into ``change.v0``."""
+    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
+        change.momentum[link] = dt * external_wrench(tree, joints, bodies, m, orders, efforts, link)
+    gather_momentum(tree, m, change, t)
+
+
+@wp.func
 def let_contacts_hold(
     tree: Tree,
     joints: Joints,
@@ -228,9 +246,7 @@ def let_contacts_hold(
     end = tree.trees[t + 1].dof_start
     for dof in range(unlocked, end):
         m.travel[dof] = change.v0[dof]
-    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
-        change.momentum[link] = dt * external_wrench(tree, joints, bodies, m, orders, efforts, link)
-    gather_momentum(tree, m, change, t)
+    gather_push(tree, joints, bodies, m, change, orders, efforts, t, dt)
     for dof in range(unlocked, end):
         m.v[dof] = change.v0[dof]
     solve_free(tree, m, m.v, t)
