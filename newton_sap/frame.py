@@ -48,7 +48,7 @@ class Frames:
     def __init__(self):
         self._kept = {}
         self._contacts = {}
-        self.last = None
+        self.last: Frame | None = None
         """The frame of the last free motion, and of the contacts that the solver's pool holds."""
 
     def clear(self) -> None:

@@ -163,6 +163,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         measure_radii(self.launches, self.tree, self.bodies, self.model)
         check_mass_matrix(self)
         apply_damping_ratios(self)
+        self.frames.last = None  # what was worked out so far is no step
 
     # The step ---------------------------------------------------------------------------------------------------
 
@@ -466,8 +467,14 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         return read_report(self.stats, self.topology.group_world, room, memory, mechanics)
 
     def inspect(self) -> Inspection:
-        """Velocities and mass matrix of the last step in float64, for debugging; reads the device, so not inside a capture."""
+        """Velocities and mass matrix of the last step in float64, for debugging.
+
+        Raises:
+            RuntimeError: There was no step yet, or a graph is being captured.
+        """
         require_no_capture(self.device, "inspect()")
+        if self.frames.last is None:
+            raise RuntimeError("inspect() tells of the last step, and there was none; call step() before it")
         return read_inspection(self)
 
     def inverse_dynamics(self, state_in, state_out, control, contacts, dt: float) -> InverseDynamics:

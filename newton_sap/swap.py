@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakSet
 
 import newton
@@ -139,7 +139,10 @@ def make_stand_in(original: type, target: type, options: dict[str, Any], log: Sw
     return StandIn(original.__name__, (), body)
 
 
-class _Adapted:
+_Solver = newton.solvers.SolverBase if TYPE_CHECKING else object
+
+
+class _Adapted(_Solver):
     """What examples expect of their own solver, in front of another one: native contacts and their queries.
 
     :func:`adapt` makes a class of it and the other solver, and says which class the example was written for.

@@ -164,6 +164,13 @@ def test_kinetic_energy_is_the_same_inside(position_update):
         np.testing.assert_allclose(inside.v0, expected, atol=1e-6)
 
 
+def test_nothing_to_inspect_before_a_step():
+    """What construction leaves in the solver's arrays is no step, and is not shown as one."""
+    _, solver = stone()
+    with pytest.raises(RuntimeError, match="there was none; call step"):
+        solver.inspect()
+
+
 def test_default_orders():
     """Raw dataclasses are in sap order, what the solver hands out is public."""
     _, solver = stone()

@@ -64,6 +64,8 @@ class Recording:
 class SceneRun(WarpRun):
     """A contestant on a scene; stepped and read like a benchmark run, but frame by frame from the scene's start."""
 
+    scene: Scene
+
     def __init__(self, scene: Scene, contestant: Contestant, solver_class: type):
         options = {**mapped_options(contestant.solver, scene.name), **contestant.options}
         refine, room = contestant.refine, capacity(scene.name)
