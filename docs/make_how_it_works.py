@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from newton_sap import SAPOptions, SolverSAP, scenes
-from newton_sap.reference_convex import Contact, ConvexProblem, HuntCrossley, minimize
+from newton_sap.reference.convex import Contact, ConvexProblem, HuntCrossley, minimize
 
 IMAGES = Path(__file__).parent / "img"
 PAGE = Path(__file__).parent / "guides" / "how_sap_works.md"

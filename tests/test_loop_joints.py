@@ -10,7 +10,7 @@ from loop_scenes import ALL_MAKERS, furnish, joined, start_like
 from rig import Rig, link, put, tight, weightless
 
 from newton_sap.reference import ReferenceSolver
-from newton_sap.reference_couplings import Pair, held_rotation, held_translation, loop_axes
+from newton_sap.reference.couplings import Pair, held_rotation, held_translation, loop_axes
 
 Axis = newton.ModelBuilder.JointDofConfig
 X, Y, Z = newton.Axis.X, newton.Axis.Y, newton.Axis.Z

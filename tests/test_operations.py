@@ -19,7 +19,7 @@ from newton_sap import SolverSAP
 from newton_sap.diagnostics import REASONS
 from newton_sap.inspection import live_slots
 from newton_sap.reference import ReferenceSolver, Spin
-from newton_sap.reference_convex import Contact
+from newton_sap.reference.convex import Contact
 
 TOUCHED = 1
 """Changes of values are made in this world only; no bit of the others may depend on them."""

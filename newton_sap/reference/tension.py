@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .reference_basics import BALL, DISTANCE, FREE, quat_matrix
+from .basics import BALL, DISTANCE, FREE, quat_matrix
 
 WAVES, LONGEST = 1.0 / 48.0, 0.1
 """Of what a link needs over the inertia of the heavier neighbour, and of the square of the number of links: the less is what

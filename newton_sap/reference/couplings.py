@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from newton_sap.boundary.actuator_rows import BIASED, read_actuators
-from newton_sap.boundary.tendons import read_tendons
-from newton_sap.boundary.topology import equality_table
-from newton_sap.reference_basics import (
+from ..boundary.actuator_rows import BIASED, read_actuators
+from ..boundary.tendons import read_tendons
+from ..boundary.topology import equality_table
+from .basics import (
     BALL,
     DISTANCE,
     FREE,
@@ -27,7 +27,7 @@ from newton_sap.reference_basics import (
     quat_mul,
     unit,
 )
-from newton_sap.reference_convex import clamped_linear, limit_gains, near_rigid, regularization
+from .convex import clamped_linear, limit_gains, near_rigid, regularization
 
 NO_LIMIT = 1.0e9
 """A position bound this large means "none"; Newton's own is 1e10."""
@@ -44,7 +44,7 @@ MODES = {0: (0, 0, 0), 1: (1, 1, 0), 2: (0, 1, 1), 3: (1, 1, 1), 4: (0, 0, 0)}
 
 @dataclass
 class Coupler:
-    """One scalar row over several dofs; :class:`newton_sap.reference_convex.ConvexProblem` takes it like a contact."""
+    """One scalar row over several dofs; :class:`newton_sap.reference.convex.ConvexProblem` takes it like a contact."""
 
     kind: str
     joint: int

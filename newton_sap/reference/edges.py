@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import newton
 import numpy as np
 
-from newton_sap.reference_basics import quat_matrix
+from .basics import quat_matrix
 
 WHEELS = (int(newton.GeoType.CYLINDER), int(newton.GeoType.CONE))
 FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7

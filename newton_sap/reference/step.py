@@ -1,11 +1,4 @@
-"""The whole SAP step in plain NumPy float64: slow, dense, and written to be read.
-
-It is the oracle of the Warp kernels and shares no code with them: every formula is written out again from
-``docs/formulation.md``. Nothing here is tuned for speed; each step rebuilds everything from the model's arrays.
-:mod:`newton_sap.reference_multibody` holds kinematics and free motion, :mod:`newton_sap.reference_edges` what contacts
-it passes over, :mod:`newton_sap.reference_couplings` what closes loops, :mod:`newton_sap.reference_convex` the laws and the
-minimiser; this module builds the constraints and puts the step together.
-"""
+"""A whole step of the reference: its constraints from the model's arrays, minimised, and the state at its end."""
 
 from __future__ import annotations
 
@@ -16,54 +9,23 @@ from typing import Any
 import newton
 import numpy as np
 
-from newton_sap.config import resolve_options
-from newton_sap.reference_basics import BALL, ball_error, quat_exp, quat_inverse, quat_log, quat_matrix, quat_mul, unit
-from newton_sap.reference_convex import (
+from ..config import resolve_options
+from .basics import BALL, ball_error, quat_matrix, unit
+from .convex import (
     Contact,
     ConvexProblem,
-    HuntCrossley,
     Row,
     Solution,
     Spin,
-    clamped_linear,
-    friction_cone,
-    lagged,
     limit_gains,
-    line_search,
     minimize,
     near_rigid,
     regularization,
-    similar,
-    spin_friction,
 )
-from newton_sap.reference_couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured, require_known
-from newton_sap.reference_edges import Place, internal_edges, rolled_over
-from newton_sap.reference_multibody import Multibody, Snapshot
-
-__all__ = [
-    "Contact",
-    "ConvexProblem",
-    "HuntCrossley",
-    "ReferenceResult",
-    "ReferenceSolver",
-    "Row",
-    "Solution",
-    "Spin",
-    "clamped_linear",
-    "friction_cone",
-    "lagged",
-    "limit_gains",
-    "line_search",
-    "minimize",
-    "quat_exp",
-    "quat_inverse",
-    "quat_log",
-    "quat_matrix",
-    "quat_mul",
-    "regularization",
-    "similar",
-    "spin_friction",
-]
+from .couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured, require_known
+from .edges import Place, internal_edges, rolled_over
+from .hunt_crossley import HuntCrossley
+from .multibody import Multibody, Snapshot
 
 NO_DRIVE, DRIVE_POSITION, _, DRIVE_POSITION_VELOCITY, DRIVE_EFFORT = range(5)  # newton.JointTargetMode
 RIGID = 1.0e30
@@ -78,7 +40,7 @@ RIGID_FREQUENCY, RECOVERY_STEPS = 1000.0, 10.0
 
 @dataclass
 class ReferenceResult:
-    """What one step computed. Velocities ``v0, v_star, v`` and ``A`` are in sap order (:mod:`newton_sap.reference_multibody`)."""
+    """What one step computed. Velocities ``v0, v_star, v`` and ``A`` are in sap order (:mod:`newton_sap.reference.multibody`)."""
 
     v0: np.ndarray
     """Velocities at the start, shape (dofs,)."""

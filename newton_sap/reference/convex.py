@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from newton_sap.reference_hunt_crossley import HuntCrossley
+from .hunt_crossley import HuntCrossley
 
 SOFT_NORM = 1.0e-7
 """Impulse scale [N s] below which the friction direction is smoothed."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .attributes import has_ball_limits
-from .reference_basics import (
+from ..attributes import has_ball_limits
+from .basics import (
     BALL,
     D6,
     DISTANCE,
@@ -30,8 +30,8 @@ from .reference_basics import (
     split,
     unit,
 )
-from .reference_change import SLOW_TURN, followed_change, share_of_midpoint
-from .reference_tension import tension_inertia
+from .change import SLOW_TURN, followed_change, share_of_midpoint
+from .tension import tension_inertia
 
 KINEMATIC = 2  # newton.BodyFlags.KINEMATIC
 HELD, ALONE, TOGETHER, TIED = range(4)
