@@ -425,7 +425,7 @@ PAGE_LISTS = """## Bad input
 What is refused, from the tables of `tests/test_bad_input.py`. {refusals}
 
 Values that turn bad between steps raise nothing; `report()` counts them in their world and no bit of another world
-changes (`tests/test_faults.py`).
+changes (`tests/test_faults.py`, `tests/test_bad_numbers.py`).
 
 ## Known defects
 

@@ -32,6 +32,7 @@ from .boundary.mujoco_options import warn_of_options
 from .boundary.topology import actuator_table, build_topology
 from .boundary.touching import Touching
 from .boundary.validation import (
+    JOINT_FORCES,
     require_model_arrays,
     require_no_capture,
     require_same_structure,
@@ -63,7 +64,7 @@ from .suggest import naming_options
 from .workspace import NoLargeGroups, Stats, allocate
 
 _Base = newton.solvers.SolverBase
-_ACTUATED = int(newton.ModelFlags.ACTUATOR_PROPERTIES | newton.ModelFlags.JOINT_DOF_PROPERTIES)
+_ACTUATED = int(newton.ModelFlags.ACTUATOR_PROPERTIES) | JOINT_FORCES
 
 
 class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
@@ -367,15 +368,15 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         Values are read live and need no notice, with two exceptions: arrays that were *replaced* by other arrays, and which
         shapes collide, where they are on their bodies, how large they are, and where the COM is. How far ahead open contacts
         are kept depends on how far shapes are from it; inside a capture, too, this is measured anew. Outside one, what
-        the solver was built on is looked at again where ``flags`` name it: which joints are enabled, which bodies kinematic,
-        which of MuJoCo's actuators are motors, servos or drives, and their ranges.
+        the solver was built on is looked at again where ``flags`` name it: which joints are enabled and along which axes they
+        turn, which bodies are kinematic, which of MuJoCo's actuators are motors, servos or drives, and their ranges.
 
         Raises:
             NotImplementedError: A body became dynamic that the solver cannot move without being built again, a tree
                 joint was disabled, a free joint got a spring, or an actuator became one that is not simulated.
             TypeError: An array was replaced by what is no Warp array of its kind.
-            ValueError: An array was replaced by a shorter one or one of another device, or a body became kinematic that no
-                joint ties to the world.
+            ValueError: An array was replaced by a shorter one or one of another device, a body became kinematic that no
+                joint ties to the world, or the axes of a D6 joint are no longer orthonormal.
         """
         require_model_arrays(self.model)
         self._read_model()

@@ -29,15 +29,56 @@ from newton_sap import SolverSAP
 @pytest.mark.parametrize("integration", ["implicit", "explicit"])
 def test_live_joint_parameters_that_are_no_numbers_are_counted(name, integration):
     """Whichever becomes one after construction; bounds among them, which a clamp would pass over."""
-    builder = newton.ModelBuilder()
-    link = builder.add_link(mass=1.0, inertia=wp.diag(wp.vec3(0.1)))
-    drive = {"target_ke": 10.0, "target_kd": 1.0, "actuator_mode": newton.JointTargetMode.POSITION_VELOCITY}
-    joint = builder.add_joint_revolute(-1, link, axis=(0, 1, 0), friction=0.1, effort_limit=5.0, **drive)
-    builder.add_articulation([joint])
-    model = builder.finalize()
+    model = driven_hinge()
     solver, state = SolverSAP(model, drive_integration=integration, spring_integration=integration), model.state()
     state.joint_qd.fill_(1.0)
     getattr(model, f"joint_{name}").fill_(math.nan)
+    solver.step(state, state, None, None, 0.01)
+    assert solver.report().non_finite_steps.tolist() == [1]
+
+
+def driven_hinge(closes_loop=False):
+    """A body on a hinge with a drive, limits and friction, in a tree or as a loop joint."""
+    builder = newton.ModelBuilder()
+    base, link = (builder.add_link(mass=1.0, inertia=wp.diag(wp.vec3(0.1))) for _ in range(2))
+    fixed = builder.add_joint_fixed(-1, base)
+    if closes_loop:
+        builder.add_articulation([fixed])
+        builder.add_articulation([builder.add_joint_free(link)])
+    drive = {"target_ke": 10.0, "target_kd": 1.0, "actuator_mode": newton.JointTargetMode.POSITION_VELOCITY}
+    joint = builder.add_joint_revolute(base, link, axis=(0, 1, 0), friction=0.1, effort_limit=5.0, **drive)
+    if not closes_loop:
+        builder.add_articulation([fixed, joint])
+    return builder.finalize()
+
+
+@pytest.mark.parametrize("closes_loop", [False, True], ids=["tree", "loop"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("armature", -0.01),
+        ("damping", -1.0),
+        ("stiffness", -20.0),
+        ("friction", -0.1),
+        ("effort_limit", -5.0),
+        ("velocity_limit", -1.0),
+        ("limit_ke", -1.0),
+        ("limit_kd", -1.0),
+        ("limit_lower", 5.0),
+        ("target_ke", -10.0),
+        ("target_kd", -1.0),
+    ],
+)
+def test_live_joint_parameters_that_make_no_sense_are_counted(name, value, closes_loop):
+    """What construction refuses: it would feed energy, leave no room, or not act any longer."""
+    model = driven_hinge(closes_loop)
+    model.joint_limit_upper.fill_(1.0)
+    solver, state = SolverSAP(model), model.state()
+    solver.step(state, state, None, None, 0.01)
+    assert solver.report().non_finite_steps.tolist() == [0]
+    values = getattr(model, f"joint_{name}").numpy()
+    values[-1] = value
+    getattr(model, f"joint_{name}").assign(values)
     solver.step(state, state, None, None, 0.01)
     assert solver.report().non_finite_steps.tolist() == [1]
 
@@ -50,11 +91,13 @@ MATERIALS = {
 """What each law reads of a shape, spin friction included where it is on."""
 
 
+WRONG = [(law, name, value) for law, names in MATERIALS.items() for name in names for value in (math.nan, -3.0)]
+
+
 @pytest.mark.parametrize("rule", ["newton", "drake"])
-@pytest.mark.parametrize("value", [math.nan, -3.0], ids=["nan", "negative"])
-@pytest.mark.parametrize(("law", "name"), [(law, name) for law, names in MATERIALS.items() for name in names])
-def test_live_materials_that_are_no_numbers_are_counted(law, name, value, rule):
-    """Or negative, after construction: a contact may not vanish, feed energy, nor be as stiff as a comparison makes it."""
+@pytest.mark.parametrize(("law", "name", "value"), [*WRONG, *((law, "restitution", 1.5) for law in MATERIALS)])
+def test_live_materials_that_make_no_sense_are_counted(law, name, value, rule):
+    """Set after construction: a contact may not vanish, feed energy, nor be as stiff as a comparison makes it."""
     builder = newton.ModelBuilder()
     pose = wp.transform(wp.vec3(0.0, 0.0, 0.0999), wp.quat_identity())
     material = newton.ModelBuilder.ShapeConfig(ke=1e4, kd=100.0, mu_torsional=0.01, mu_rolling=0.001, restitution=0.1)

@@ -49,3 +49,23 @@ def test_compensation_by_actuators_is_named():
     )
     with pytest.warns(UserWarning, match="actuatorgravcomp of 1 joints"):
         SolverSAP(model)
+
+
+def welded(solref):
+    """Two free bodies, welded."""
+    body = '<body name="{}"><freejoint/><geom size=".1" contype="0" conaffinity="0"/></body>'
+    weld = f'<equality><weld body1="a" body2="b" solref="{solref}"/></equality>'
+    return finish(f"<mujoco><worldbody>{body.format('a')}{body.format('b')}</worldbody>{weld}</mujoco>")
+
+
+@pytest.mark.parametrize("solref", ["0.3 1", "0.02 2", "-50 -5"])
+def test_soft_equalities_are_named(solref):
+    """As springs they would sag."""
+    with pytest.warns(UserWarning, match="solref of 1 soft equality constraints: they hold nearly rigidly"):
+        SolverSAP(welded(solref))
+
+
+@pytest.mark.parametrize("solref", ["0.02 1", "0.005 1", "-5000 -100"])
+def test_stiff_equalities_say_nothing(solref):
+    """They ask for what they get; warnings are errors here."""
+    SolverSAP(welded(solref))

@@ -565,35 +565,3 @@ def test_a_notice_makes_no_arrays():
     assert places() == before
     wp.capture_launch(capture.graph)
     assert state.joint_qd.numpy()[2] == pytest.approx(-G * DT)
-
-
-def test_a_tree_joint_cannot_be_switched_off_later():
-    """It would go on acting."""
-    model = hinge().finalize()
-    solver = SolverSAP(model)
-    model.joint_enabled.fill_(False)
-    with pytest.raises(NotImplementedError, match="joint 0 .'hinge'. is no longer enabled"):
-        solver.notify_model_changed(Flags.JOINT_PROPERTIES)
-
-
-def test_a_free_joint_gets_no_spring_later():
-    """It would do nothing."""
-    builder = newton.ModelBuilder()
-    builder.add_articulation([builder.add_joint_free(link(builder), label="flight")])
-    model = builder.finalize()
-    solver = SolverSAP(model)
-    model.joint_stiffness.fill_(10.0)
-    with pytest.raises(NotImplementedError, match="joint_stiffness of .*flight.* spring on a free"):
-        solver.notify_model_changed(Flags.JOINT_DOF_PROPERTIES)
-
-
-def test_only_roots_become_kinematic_later():
-    """A flag on another body would do nothing."""
-    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
-    rod, tip = (link(builder, 1.0, 0.05, label=label) for label in ("rod", "tip"))
-    builder.add_articulation([builder.add_joint_revolute(a, b, axis=newton.Axis.Y) for a, b in ((-1, rod), (rod, tip))])
-    model = builder.finalize()
-    solver = SolverSAP(model)
-    model.body_flags.assign([0, int(newton.BodyFlags.KINEMATIC)])
-    with pytest.raises(ValueError, match="body 1 .'tip'. is KINEMATIC but hangs on"):
-        solver.notify_model_changed(Flags.BODY_PROPERTIES)

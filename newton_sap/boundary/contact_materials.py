@@ -66,6 +66,13 @@ def property_of(values: wp.array[wp.float32], shape: int):
 
 
 @wp.func
+def restitution_of(shapes: Shapes, shape: int):
+    """None, too, where it came to be above one."""
+    value = property_of(shapes.restitution, shape)
+    return wp.where(value > wp.float64(1.0), wp.float64(wp.nan), value)
+
+
+@wp.func
 def shape_relaxation_time(shapes: Shapes, shape: int):
     """``sap:relaxation_time`` where set, else kd / ke [s]."""
     tau = own_value(shapes.relaxation_time, shape)
@@ -151,7 +158,7 @@ def combine_materials(shapes: Shapes, options: ContactOptions, a: int, b: int, d
     mu_b = property_of(shapes.mu, b)
     tau_a = shape_relaxation_time(shapes, a)
     tau_b = shape_relaxation_time(shapes, b)
-    out.restitution = half * (property_of(shapes.restitution, a) + property_of(shapes.restitution, b))
+    out.restitution = half * (restitution_of(shapes, a) + restitution_of(shapes, b))
     share_a = friction_share(shapes, options, a, b)
     share_b = friction_share(shapes, options, b, a)
     out.mu_torsional = share_a * property_of(shapes.mu_torsional, a) + share_b * property_of(shapes.mu_torsional, b)

@@ -21,6 +21,8 @@ _SWITCHES = {
     "flag_clampctrl": "ranges of controls act; widen them",
 }
 """What happens although a file switches it off."""
+_USUAL_STIFFNESS = 1.0 / 0.02**2
+"""Of a constraint that says nothing, per inertia [1/s^2]: what asks for more gets it."""
 
 
 def warn_of_options(model) -> None:
@@ -33,8 +35,19 @@ def warn_of_options(model) -> None:
         ignored.append(
             f"actuatorgravcomp of {joints} joints: what compensates gravity is no force of their actuators and beyond their limits"
         )
+    if soft := sum(map(_is_soft, _values(model, "eq_solref"))):
+        ignored.append(
+            f"solref of {soft} soft equality constraints: they hold nearly rigidly; use a joint with stiffness, or near_rigid_coupling"
+        )
     if ignored:
         warnings.warn("SolverSAP does not read these of model.mujoco: " + "; ".join(ignored), stacklevel=4)
+
+
+def _is_soft(solref) -> bool:
+    """Whether a constraint asks for less stiffness than those that say nothing: by time constant and damping ratio, or itself."""
+    a, b = solref
+    stiffness = -a if a < 0.0 else 1.0 / max(a * b, 1.0e-9) ** 2
+    return stiffness < 0.99 * _USUAL_STIFFNESS
 
 
 def _values(model, name: str) -> list:

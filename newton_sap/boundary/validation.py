@@ -36,6 +36,8 @@ _ONE_PER = {
     newton.Model.AttributeFrequency.SHAPE: "shape_count",
 }
 """What says how many entries an array of the model has."""
+JOINT_FORCES = int(newton.ModelFlags.JOINT_DOF_PROPERTIES | newton.ModelFlags.JOINT_DOF_FORCE_PROPERTIES)
+"""What tells of springs, drives and effort limits; neither flag has the other's bit."""
 _SIGNED = ("body_inertia", "body_com", "joint_X_p", "joint_X_c", "joint_axis")
 
 
@@ -100,9 +102,7 @@ def validate_topology(model, topology) -> None:
                 f"{_mover(model, joint)} moves {body_name(model, body)} and what hangs on it, which has no mass; "
                 "give it mass (a shape with density, or mass and inertia), or the joint armature"
             )
-    _require_orthogonal_axes(
-        model, [*arrays["link_joint"][arrays["link_joint"] != FREELY].tolist(), *topology.loop_joints]
-    )
+    _require_orthogonal_axes(model, topology)
 
 
 def validate_dt(dt) -> float:
@@ -319,7 +319,8 @@ def require_same_structure(model, topology, flags) -> None:
         raise TypeError(f"flags must be newton.ModelFlags, combined by |, not {flags!r}")
     if flags & int(newton.ModelFlags.JOINT_PROPERTIES):
         _require_enabled(model, topology)
-    if flags & int(newton.ModelFlags.JOINT_DOF_PROPERTIES):
+        _require_orthogonal_axes(model, topology)
+    if flags & JOINT_FORCES:
         _refuse_free_springs(model)
     if flags & int(newton.ModelFlags.BODY_PROPERTIES):
         _require_kinematic_roots(model)
@@ -400,8 +401,9 @@ def _require_kinematic_roots(model) -> None:
         )
 
 
-def _require_orthogonal_axes(model, joints: list[int]) -> None:
-    joints = np.array(joints, dtype=np.int64)
+def _require_orthogonal_axes(model, topology) -> None:
+    of_links = topology.arrays["link_joint"]
+    joints = np.array([*of_links[of_links != FREELY], *topology.loop_joints], dtype=np.int64)
     linear, angular = model.joint_dof_dim.numpy()[joints].reshape(-1, 2).T
     first = model.joint_qd_start.numpy()[joints] + linear
     is_d6 = model.joint_type.numpy()[joints] == newton.JointType.D6

@@ -75,6 +75,21 @@ def row_law(sign: wp.float64, v_hat: wp.float64, R: wp.float64, lower: wp.float6
 
 
 @wp.func
+def dry_friction(joints: Joints, dof: int):
+    """Dry friction of a Newton dof; none where something of the dof became negative, so that the step is counted.
+
+    Construction refuses that. Otherwise some of it would feed energy, and the rest act no longer.
+    """
+    passive = wp.min(wp.min(joints.stiffness[dof], joints.damping[dof]), joints.armature[dof])
+    gains = wp.min(joints.target_ke[dof], joints.target_kd[dof])
+    stops = wp.min(joints.limit_ke[dof], joints.limit_kd[dof])
+    bounds = wp.min(joints.effort_limit[dof], joints.velocity_limit[dof])
+    friction = joints.friction[dof]
+    least = wp.min(wp.min(wp.min(passive, gains), wp.min(stops, bounds)), friction)
+    return wp.where(least < 0.0, wp.float32(wp.nan), friction)
+
+
+@wp.func
 def drive_acts(drive: Drive, dt: wp.float64):
     """Whether a drive can exert anything, NaN included; one that can is the first row of its coordinate."""
     nothing = drive.lower == wp.float64(0.0) and drive.upper == wp.float64(0.0)
@@ -118,8 +133,9 @@ def stop_law(
 
 @wp.func
 def lower_limit_law(joints: Joints, options: JointOptions, axis: Axis, q: wp.float64, dt: wp.float64):
-    """Keep a coordinate above its lower limit."""
+    """Keep a coordinate above its lower limit; limits that came to leave no room are none, and are counted."""
     bound = joints.limit_lower[axis.newton_dof]
+    bound = wp.where(bound > joints.limit_upper[axis.newton_dof], wp.float32(wp.nan), bound)
     # Written so that a limit that is NaN makes a row, and is counted.
     if bound <= -NO_LIMIT:
         return RowLaw()

@@ -9,6 +9,7 @@ from .axis_laws import (
     Axis,
     JointInput,
     drive_law,
+    dry_friction,
     expected_speed,
     friction_law,
     lower_limit_law,
@@ -48,7 +49,7 @@ def push_limit(rows: RowPool, at: wp.vec2i, axis: Axis, row: RowLaw):
 def push_resistance(joints: Joints, rows: RowPool, step: JointInput, at: wp.vec2i, axis: Axis, dt: wp.float64):
     """What sees the velocity alone: its limit and dry friction."""
     at = push_limit(rows, at, axis, velocity_limit_law(joints, step.options, axis))
-    return push(rows, at, axis.dof, friction_law(step.options, axis, joints.friction[axis.newton_dof], dt))
+    return push(rows, at, axis.dof, friction_law(step.options, axis, dry_friction(joints, axis.newton_dof), dt))
 
 
 @wp.func

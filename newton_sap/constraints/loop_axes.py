@@ -17,6 +17,7 @@ from .axis_laws import (
     JointInput,
     armature_law,
     drive_law,
+    dry_friction,
     effort_law,
     friction_law,
     lower_limit_law,
@@ -209,7 +210,7 @@ def has_laws(joints: Joints, k: int):
     """Whether limits, a drive or dry friction are set; a NaN counts as set."""
     free = joints.limit_lower[k] <= -NO_LIMIT and joints.limit_upper[k] >= NO_LIMIT
     unlimited = joints.velocity_limit[k] >= NO_VELOCITY_LIMIT or joints.velocity_limit[k] <= 0.0
-    unresisted = unlimited and joints.friction[k] <= 0.0
+    unresisted = unlimited and dry_friction(joints, k) <= 0.0
     return not (free and unresisted and joints.target_ke[k] + joints.target_kd[k] <= 0.0)
 
 
@@ -284,7 +285,7 @@ def law_of_axis(
     elif which == FASTEST:
         law = velocity_limit_law(joints, step.options, axis)
     elif which == FRICTION:
-        law = friction_law(step.options, axis, joints.friction[k], dt)
+        law = friction_law(step.options, axis, dry_friction(joints, k), dt)
     elif which == EFFORT:
         law = effort_law(given_effort(joints, step, joint, i, axis, q, turned), axis, dt)
     elif which == PASSIVE:
