@@ -164,6 +164,7 @@ class Shapes:
     body: wp.array[wp.int32]  # -1 for the world
     type: wp.array[wp.int32]  # newton.GeoType
     transform: wp.array[wp.transform]  # on the body
+    scale: wp.array[wp.vec3]  # half extents of boxes [m]; of other types, other sizes
     ke: wp.array[wp.float32]  # [N/m]
     kd: wp.array[wp.float32]  # [N s/m]
     mu: wp.array[wp.float32]

@@ -1,5 +1,7 @@
 """Floors of tiles, meshes and heightfields: what slides or rolls over them meets no edge, and walls on them stop it."""
 
+import math
+
 import newton
 import numpy as np
 import pytest
@@ -182,6 +184,65 @@ def test_a_wall_on_the_floor_stops(height):
     assert 0.14 < tiles.q[0] < 0.17
 
 
+def doorstop(builder, speed):
+    """A wedge 0.4 m long on the floor, whose sharp toe, 0.3 m before a wall, goes first."""
+    points = [[x, y, z] for x, z in ((0.2, 0.0), (-0.2, 0.0), (-0.2, 0.15)) for y in (-0.1, 0.1)]
+    faces = [0, 1, 3, 0, 3, 2, 2, 3, 5, 2, 5, 4, 0, 4, 5, 0, 5, 1, 0, 2, 4, 1, 5, 3]
+    body = link(builder, 4.0, 0.05, com=wp.vec3(-0.07, 0.0, 0.05))
+    builder.add_shape_convex_hull(body, mesh=newton.Mesh(np.array(points, np.float32), np.array(faces)), cfg=cfg())
+    builder.add_articulation([builder.add_joint_free(body)])
+    builder.joint_qd[-6] = speed
+
+
+def wall_of(builder, kind):
+    """A wall 0.5 m away along x."""
+    if kind == "plane":
+        turned = wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), -0.5 * np.pi)
+        builder.add_shape_plane(xform=wp.transform((0.5, 0.0, 0.0), turned), width=0.0, length=0.0, cfg=cfg())
+        return
+    at = wp.transform((0.51, 0.0, 0.5), wp.quat_identity())
+    carrier = -1
+    if kind == "body":
+        carrier = link(builder, xform=at, is_kinematic=True)
+        builder.add_articulation([builder.add_joint_fixed(-1, carrier, parent_xform=at)])
+        at = wp.transform_identity()
+    builder.add_shape_box(carrier, xform=at, hx=0.01, hy=1.0, hz=0.5, cfg=cfg())
+
+
+@pytest.mark.parametrize("wall", ["box", "body", "plane"])
+@pytest.mark.parametrize("floor", ["plane", "tiles"])
+def test_a_wall_stops_what_meets_it_at_the_floor_alone(floor, wall):
+    """The toe of a doorstop; taken for an edge of the floor, a wall of 2 cm let it through by 24 mm at 5 m/s."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    lay(builder, floor)
+    doorstop(builder, 5.0)
+    wall_of(builder, wall)
+    rig, deepest = Rig(builder, DT), 0.0
+    for _ in range(120):
+        deepest = max(deepest, rig.run().q[0] + 0.2 - 0.5)
+    assert deepest < 3e-3 and rig.q[0] + 0.2 - 0.5 < 3e-4
+    assert rig.solver.report().healthy
+
+
+@pytest.mark.parametrize("degrees", [5.0, 30.0, 50.0])
+def test_a_box_slides_up_a_ramp(degrees):
+    """A floor that rises is no wall; as one it lets the box hop by 4 cm and no farther."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    builder.add_ground_plane(cfg=cfg(0.1))
+    angle = math.radians(degrees)
+    turned = wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), -angle)
+    up, along = (-math.sin(angle), 0.0, math.cos(angle)), (math.cos(angle), 0.0, math.sin(angle))
+    middle = wp.vec3(0.5, 0.0, 0.0) + wp.vec3(along) - 0.1 * wp.vec3(up)
+    builder.add_shape_box(-1, xform=wp.transform(middle, turned), hx=1.0, hy=2.0, hz=0.1, cfg=cfg(0.1))
+    mover(builder, (0.0, 0.0, 0.1), half=(0.2, 0.2, 0.1))
+    builder.joint_qd[-6] = 2.5
+    builder.shape_material_mu[-1] = 0.1
+    rig, highest = Rig(builder, DT), 0.0
+    for _ in range(150):
+        highest = max(highest, rig.run().q[2] - 0.1)
+    assert highest > 0.06
+
+
 def test_a_wall_bears_what_leans_on_it():
     """A thin plate on tiles is pushed against a wall and rests there."""
     builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
@@ -224,6 +285,9 @@ def test_the_reference_passes_over_the_same_edges(floor, law):
     mover(builder, (0.22, 0.01, 0.0999))
     wheel(builder, 1.492, 2.5, 0.1, 0.15)
     builder.joint_qd[0], builder.joint_qd[6] = 3.0, 2.0
+    doorstop(builder, 5.0)
+    builder.joint_q[-7:-4] = (0.285, 0.3, -1e-5)
+    wall_of(builder, "box")
     model = builder.finalize()
     options = tight(optimality_rel=1e-11) | {"contact_model": law}
     state, out = model.state(), model.state()

@@ -3,12 +3,15 @@
 What comes along such a surface meets the edge of the next tile, or triangle, before it touches that tile itself. Newton then reports
 a distance straight at the edge, and a step that kept it from closing would stop the body as at a wall. Another contact of
 the body shows that there is no wall. The edge lies in the plane of that contact, and that contact's point lies above the plane
-through the edge: so the edge's normal cannot be one of the surface. A wall on a floor has points above the floor's plane, and stays.
+through the edge: so the edge's normal cannot be one of the surface. A wall on a floor has points above the floor's plane, and stays:
+seen by other contacts of the same two shapes, or, since a wedge meets it at the floor alone, by what planes and boxes fill.
 """
 
+import newton
 import warp as wp
 
 from ..linalg.lanes import sync, total
+from ..multibody.spatial import to_quatd, to_vec3d
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Tree
 from .contact_rows import ContactRows
 from .gaps import Gap, given_velocity, measure_gap
@@ -35,6 +38,9 @@ SLID = wp.constant(wp.float64(0.02))
 """How far from where it is a point of a round body may be reported, over its radius: a cylinder's is by so much."""
 ROUND = wp.constant(wp.float64(0.7))
 """Least cosine of the angle between an edge's contact and the surface for a round body that touches both."""
+STEEP = wp.constant(wp.float64(0.25))
+"""The same of a wall, at most, whose face is as steep: what leans farther back is a ramp."""
+PLANE, BOX = (wp.constant(int(kind)) for kind in (newton.GeoType.PLANE, newton.GeoType.BOX))
 
 
 PASSED_OVER = wp.constant(-2)
@@ -180,6 +186,70 @@ def stands_out(
 
 
 @wp.func
+def fills(shapes: Shapes, shape: int, point: wp.vec3d):
+    """Whether a point, in the axes of a shape, is inside it; of planes and boxes alone is that known."""
+    size = to_vec3d(shapes.scale[shape])
+    inside = shapes.type[shape] == PLANE and point[2] < wp.float64(0.0)
+    if shapes.type[shape] == BOX:
+        inside = wp.abs(point[0]) < size[0] and wp.abs(point[1]) < size[1] and wp.abs(point[2]) < size[2]
+    return inside
+
+
+@wp.func
+def in_given_shape(
+    tree: Tree,
+    shapes: Shapes,
+    m: Motion,
+    pool: ContactPool,
+    rows: ContactRows,
+    state: StateArrays,
+    slot: int,
+    point: wp.vec3d,
+):
+    """Whether a point [m] is inside the given body's shape of a contact."""
+    row = pool.row[slot] / 2
+    shape = wp.where(pool.link_a[slot] < 0, rows.shape0[row], rows.shape1[row])
+    body = shapes.body[shape]
+    at = point
+    if body >= 0:
+        link = tree.bodies[body].link
+        if link >= 0:
+            at = wp.quat_rotate_inv(m.rotation[link], at - m.position[link])
+        else:
+            X = state.body_q[body]
+            at = wp.quat_rotate_inv(
+                to_quatd(wp.transform_get_rotation(X)), at - to_vec3d(wp.transform_get_translation(X))
+            )
+    X = shapes.transform[shape]
+    at = wp.quat_rotate_inv(to_quatd(wp.transform_get_rotation(X)), at - to_vec3d(wp.transform_get_translation(X)))
+    return fills(shapes, shape, at)
+
+
+@wp.func
+def is_wall(
+    tree: Tree,
+    shapes: Shapes,
+    m: Motion,
+    pool: ContactPool,
+    rows: ContactRows,
+    state: StateArrays,
+    edge: int,
+    plane: int,
+    radius: wp.float64,
+):
+    """Whether the edge's shape goes on above the plane right behind a steep contact, farther than the edge may be out of it."""
+    up = outward(pool, plane)
+    away = outward(pool, edge)
+    if wp.dot(up, away) >= STEEP:
+        return False
+    way = pool.gamma[plane] - pool.gamma[edge]
+    off = tolerance(pool.gamma[edge], pool.gamma[plane]) + SLID * radius * turned_by(pool, plane, away)
+    step = wp.float64(2.0) * off
+    behind = pool.gamma[edge] + (wp.dot(way, up) + step / STEEP) * up - step * away
+    return in_given_shape(tree, shapes, m, pool, rows, state, edge, behind)
+
+
+@wp.func
 def is_internal(
     tree: Tree,
     bodies: Bodies,
@@ -199,8 +269,10 @@ def is_internal(
         radius = round_by(pool, edge, plane)
         if facing > OPPOSED and facing < ALIGNED and shallow and lies_in(pool, edge, plane, radius):
             together = go_together(tree, bodies, shapes, m, pool, rows, state, edge, plane)
-            if together and not stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane, radius):
-                return True
+            wall = is_wall(tree, shapes, m, pool, rows, state, edge, plane, radius)
+            if together and not wall:
+                if not stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane, radius):
+                    return True
         plane = pool.given_before[plane] - 1
     return False
 

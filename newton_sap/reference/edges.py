@@ -11,7 +11,8 @@ import numpy as np
 from .basics import quat_matrix
 
 WHEELS = (int(newton.GeoType.CYLINDER), int(newton.GeoType.CONE))
-FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7
+PLANE, BOX = int(newton.GeoType.PLANE), int(newton.GeoType.BOX)
+FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND, STEEP = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7, 0.25
 
 
 @dataclass
@@ -44,11 +45,21 @@ def rolled_over(model, kin, shape: int, body: int, point: np.ndarray, n: np.ndar
     return max(-dt * n @ np.cross(spin, point - kin.to_world(body, placed[:3])), 0.0)
 
 
-def internal_edges(places: list[Place], given, velocity) -> set[int]:
+def fills(model, kin, shape: int, point: np.ndarray) -> bool:
+    """Whether a point [m] is inside a shape; known of planes and boxes."""
+    placed, body = model.shape_transform.numpy()[shape].astype(float), int(model.shape_body.numpy()[shape])
+    axes = kin.rotate(body, quat_matrix(placed[3:]))
+    at, size = axes.T @ (point - kin.to_world(body, placed[:3])), model.shape_scale.numpy()[shape]
+    kind = int(model.shape_type.numpy()[shape])
+    return bool((kind == PLANE and at[2] < 0.0) or (kind == BOX and (np.abs(at) < size).all()))
+
+
+def internal_edges(places: list[Place], given, velocity, fills) -> set[int]:
     """Return the indices of contacts with edges inside the surface of bodies that ``given`` says no unknown moves.
 
     Such an edge lies in the plane of another contact of the moving body with one of those, which has the same ``velocity`` and
-    itself is above the plane of the edge; and no point of the edge's shapes and normal is above the other plane.
+    itself is above the plane of the edge; and no point of the edge's shapes and normal is above the other plane, nor is what the
+    edge's shape ``fills``, right behind a steep edge.
     """
     inside = set()
     for edge in places:
@@ -78,7 +89,10 @@ def internal_edges(places: list[Place], given, velocity) -> set[int]:
                 seen = [p.seen_by(body) for p in alike]
                 heights = [(x - point) @ normal for x, _ in seen]
                 slacks = [_tolerance(x, point, np.linalg.norm(np.cross(normal, n)), radius) for x, n in seen]
-                if not np.any(np.array(heights) > slacks):
+                step = 2.0 * _tolerance(at, point, sine, radius)
+                behind = at + ((point - at) @ normal + step / STEEP) * normal - step * away
+                wall = normal @ away < STEEP and fills(edge.shapes[edge.bodies.index(body)], behind)
+                if not wall and not np.any(np.array(heights) > slacks):
                     inside.add(edge.index)
     return inside
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import newton
@@ -23,7 +24,7 @@ from .convex import (
     regularization,
 )
 from .couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured, require_known
-from .edges import Place, internal_edges, rolled_over
+from .edges import Place, fills, internal_edges, rolled_over
 from .hunt_crossley import HuntCrossley
 from .multibody import Multibody, Snapshot
 
@@ -342,7 +343,9 @@ class ReferenceSolver(Multibody):
         def given(body):
             return body < 0 or not m.unknown[kin.path[body]].any()
 
-        passed_over = internal_edges(places, given, lambda body: self._given_velocity(m, kin, v0, body))
+        passed_over = internal_edges(
+            places, given, lambda body: self._given_velocity(m, kin, v0, body), partial(fills, self.model, kin)
+        )
         return [place for place in places if place.index not in passed_over]
 
     @staticmethod
