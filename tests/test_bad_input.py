@@ -340,6 +340,7 @@ def test_a_solver_is_not_built_in_a_capture():
 def test_what_reads_the_device_is_refused_in_a_capture(ask):
     """It would tell of the last step that ran, not of the one being recorded."""
     bench = Bench()
+    bench.step()
     state = bench.model.state()
     arguments = (state, state, None, None, 0.01) if ask == "inverse_dynamics" else ()
     getattr(bench.solver, ask)(*arguments)  # compiled outside
