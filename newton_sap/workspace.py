@@ -164,7 +164,9 @@ class Shapes:
     body: wp.array[wp.int32]  # -1 for the world
     type: wp.array[wp.int32]  # newton.GeoType
     transform: wp.array[wp.transform]  # on the body
-    scale: wp.array[wp.vec3]  # half extents of boxes [m]; of other types, other sizes
+    scale: wp.array[
+        wp.vec3
+    ]  # [m] half extents of boxes; radius and half height of cylinders; of other types, other sizes
     ke: wp.array[wp.float32]  # [N/m]
     kd: wp.array[wp.float32]  # [N s/m]
     mu: wp.array[wp.float32]

@@ -200,6 +200,10 @@ def wall_of(builder, kind):
         turned = wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), -0.5 * np.pi)
         builder.add_shape_plane(xform=wp.transform((0.5, 0.0, 0.0), turned), width=0.0, length=0.0, cfg=cfg())
         return
+    if kind == "pillar":
+        at = wp.transform((0.75, 0.0, 0.5), wp.quat_identity())
+        builder.add_shape_cylinder(-1, xform=at, radius=0.25, half_height=0.5, cfg=cfg())
+        return
     at = wp.transform((0.51, 0.0, 0.5), wp.quat_identity())
     carrier = -1
     if kind == "body":
@@ -209,7 +213,7 @@ def wall_of(builder, kind):
     builder.add_shape_box(carrier, xform=at, hx=0.01, hy=1.0, hz=0.5, cfg=cfg())
 
 
-@pytest.mark.parametrize("wall", ["box", "body", "plane"])
+@pytest.mark.parametrize("wall", ["box", "body", "plane", "pillar"])
 @pytest.mark.parametrize("floor", ["plane", "tiles"])
 def test_a_wall_stops_what_meets_it_at_the_floor_alone(floor, wall):
     """The toe of a doorstop; taken for an edge of the floor, a wall of 2 cm let it through by 24 mm at 5 m/s."""

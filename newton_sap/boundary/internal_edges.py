@@ -4,7 +4,8 @@ What comes along such a surface meets the edge of the next tile, or triangle, be
 a distance straight at the edge, and a step that kept it from closing would stop the body as at a wall. Another contact of
 the body shows that there is no wall. The edge lies in the plane of that contact, and that contact's point lies above the plane
 through the edge: so the edge's normal cannot be one of the surface. A wall on a floor has points above the floor's plane, and stays:
-seen by other contacts of the same two shapes, or, since a wedge meets it at the floor alone, by what planes and boxes fill.
+seen by other contacts of the same two shapes, or, since a wedge meets it at the floor alone, by what planes, boxes and
+cylinders fill.
 """
 
 import newton
@@ -14,7 +15,7 @@ from ..linalg.lanes import sync, total
 from ..multibody.spatial import to_quatd, to_vec3d
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Tree
 from .contact_rows import ContactRows
-from .gaps import Gap, given_velocity, measure_gap
+from .gaps import CYLINDER, Gap, given_velocity, measure_gap
 
 wp.set_module_options({"enable_backward": False})
 
@@ -187,11 +188,15 @@ def stands_out(
 
 @wp.func
 def fills(shapes: Shapes, shape: int, point: wp.vec3d):
-    """Whether a point, in the axes of a shape, is inside it; of planes and boxes alone is that known."""
+    """Whether a point, in the axes of a shape, is inside it; of planes, boxes and cylinders alone is that known."""
     size = to_vec3d(shapes.scale[shape])
-    inside = shapes.type[shape] == PLANE and point[2] < wp.float64(0.0)
-    if shapes.type[shape] == BOX:
+    kind = shapes.type[shape]
+    inside = kind == PLANE and point[2] < wp.float64(0.0)
+    if kind == BOX:
         inside = wp.abs(point[0]) < size[0] and wp.abs(point[1]) < size[1] and wp.abs(point[2]) < size[2]
+    elif kind == CYLINDER:
+        out = point[0] * point[0] + point[1] * point[1]
+        inside = out < size[0] * size[0] and wp.abs(point[2]) < size[1]
     return inside
 
 

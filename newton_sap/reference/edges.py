@@ -10,8 +10,8 @@ import numpy as np
 
 from .basics import quat_matrix
 
-WHEELS = (int(newton.GeoType.CYLINDER), int(newton.GeoType.CONE))
-PLANE, BOX = int(newton.GeoType.PLANE), int(newton.GeoType.BOX)
+PLANE, BOX, CYLINDER = (int(newton.GeoType[name]) for name in ("PLANE", "BOX", "CYLINDER"))
+WHEELS = (CYLINDER, int(newton.GeoType.CONE))
 FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND, STEEP = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7, 0.25
 
 
@@ -46,11 +46,13 @@ def rolled_over(model, kin, shape: int, body: int, point: np.ndarray, n: np.ndar
 
 
 def fills(model, kin, shape: int, point: np.ndarray) -> bool:
-    """Whether a point [m] is inside a shape; known of planes and boxes."""
+    """Whether a point [m] is inside a shape; known of planes, boxes and cylinders."""
     placed, body = model.shape_transform.numpy()[shape].astype(float), int(model.shape_body.numpy()[shape])
     axes = kin.rotate(body, quat_matrix(placed[3:]))
     at, size = axes.T @ (point - kin.to_world(body, placed[:3])), model.shape_scale.numpy()[shape]
     kind = int(model.shape_type.numpy()[shape])
+    if kind == CYLINDER:
+        return bool(np.linalg.norm(at[:2]) < size[0] and abs(at[2]) < size[1])
     return bool((kind == PLANE and at[2] < 0.0) or (kind == BOX and (np.abs(at) < size).all()))
 
 
