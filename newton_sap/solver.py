@@ -383,16 +383,16 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         if not self.device.is_capturing:
             require_same_structure(self.model, self.topology, flags)
             if flags & _ACTUATED and actuator_table(self.model) is not None:
-                self._renew_actuators()
+                self._renew_actuators(flags)
             if flags & newton.ModelFlags.BODY_PROPERTIES:
                 load_kernels(self.touching.renew(self.model, self.motion), self.device)
         measure_radii(self.launches, self.tree, self.bodies, self.model, flags)
 
-    def _renew_actuators(self) -> None:
+    def _renew_actuators(self, flags) -> None:
         """Look again at what is a motor, a servo or a bounded drive; graphs recorded with other arrays may be replayed."""
         from .boundary.actuators import build_actuators
 
-        renewed = build_actuators(self.model, self.actuators)
+        renewed = build_actuators(self.model, self.actuators, flags)
         if renewed is not None and renewed is not self.actuators:
             self._outgrown.append(self.actuators)
             self.actuators = renewed

@@ -92,6 +92,11 @@ def read_actuators(model) -> ActuatorRows | None:
     )
 
 
+def driven_dofs(model) -> np.ndarray:
+    """Return (dofs,) whether the model has a drive there: all that actuators know of joints that may change."""
+    return np.isin(model.joint_target_mode.numpy(), DRIVING)
+
+
 def same_rows(a: ActuatorRows, b: ActuatorRows) -> bool:
     """Whether two readings of a model's actuators say the same."""
     return all(np.array_equal(getattr(a, field.name), getattr(b, field.name)) for field in fields(ActuatorRows))
@@ -261,7 +266,7 @@ class _Rows:
     def _driven(self) -> np.ndarray:
         """Whether the model has a drive on each axis."""
         driven = np.zeros(self.axis_count, dtype=bool)
-        driven[: len(self.coord)] = np.isin(self._model.joint_target_mode.numpy(), DRIVING)
+        driven[: len(self.coord)] = driven_dofs(self._model)
         return driven
 
     def _has_axis(self, axis: int) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import newton
+import numpy as np
 import warp as wp
 
 from ..constraints.drives import POSITION, POSITION_VELOCITY, VELOCITY
@@ -30,7 +31,7 @@ from .actuator_laws import (
     within,
 )
 from .actuator_pushes import push_body
-from .actuator_rows import NO_BOUND, ActuatorRows, read_actuators, same_rows
+from .actuator_rows import NO_BOUND, ActuatorRows, driven_dofs, read_actuators, same_rows
 from .bundles import targets
 from .convention import Orders
 from .model_parts import whole_of
@@ -39,6 +40,7 @@ from .validation import require_arrays
 
 wp.set_module_options({"enable_backward": False})
 
+_ACTUATORS = int(newton.ModelFlags.ACTUATOR_PROPERTIES)
 _DRIVES = ("target_mode", "target_ke", "target_kd")
 _BOUNDS = ("effort_lower", "effort_upper")
 
@@ -246,8 +248,10 @@ class Actuators:
 
     kernel = actuate
 
-    def __init__(self, model, rows: ActuatorRows):
+    def __init__(self, model, rows: ActuatorRows, driven: np.ndarray):
         device = model.device
+        self.driven = driven
+        """(dofs,) whether the model has a drive there, as of the last look."""
         self._rows = rows
         self._table = table = allocate(ActuatorTable, {"*": 0}, device)
         table.changes_drives = int(rows.changes_drives)
@@ -335,13 +339,22 @@ class Actuators:
         launch(actuate, len(commanded.out.joint_f), self.inputs(commanded, orders))
 
 
-def build_actuators(model, present: Actuators | None = None) -> Actuators | None:
+def build_actuators(model, present: Actuators | None = None, flags: int = newton.ModelFlags.ALL) -> Actuators | None:
     """Return the model's actuators, the present ones where they still are those, None if it has none.
+
+    Args:
+        model: The model.
+        present: Those of before.
+        flags: What has changed since then (``newton.ModelFlags``). If not actuators themselves, it is which dofs have drives.
 
     Raises:
         NotImplementedError: An actuator that is not simulated, by name.
     """
+    driven = driven_dofs(model)
+    if not flags & _ACTUATORS and (present is None or np.array_equal(driven, present.driven)):
+        return present
     rows = read_actuators(model)
     if rows is not None and present is not None and same_rows(rows, present._rows):
+        present.driven = driven
         return present
-    return None if rows is None else Actuators(model, rows)
+    return None if rows is None else Actuators(model, rows, driven)

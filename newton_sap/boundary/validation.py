@@ -403,7 +403,7 @@ def _require_kinematic_roots(model) -> None:
 
 def _require_orthogonal_axes(model, topology) -> None:
     of_links = topology.arrays["link_joint"]
-    joints = np.array([*of_links[of_links != FREELY], *topology.loop_joints], dtype=np.int64)
+    joints = np.append(of_links[of_links != FREELY], topology.loop_joints).astype(np.int64)
     linear, angular = model.joint_dof_dim.numpy()[joints].reshape(-1, 2).T
     first = model.joint_qd_start.numpy()[joints] + linear
     is_d6 = model.joint_type.numpy()[joints] == newton.JointType.D6
