@@ -201,6 +201,12 @@ def fills(shapes: Shapes, shape: int, point: wp.vec3d):
 
 
 @wp.func
+def seen_from(X: wp.transform, point: wp.vec3d):
+    """A point in the axes of a frame."""
+    return wp.quat_rotate_inv(to_quatd(wp.transform_get_rotation(X)), point - to_vec3d(wp.transform_get_translation(X)))
+
+
+@wp.func
 def in_given_shape(
     tree: Tree,
     shapes: Shapes,
@@ -221,13 +227,8 @@ def in_given_shape(
         if link >= 0:
             at = wp.quat_rotate_inv(m.rotation[link], at - m.position[link])
         else:
-            X = state.body_q[body]
-            at = wp.quat_rotate_inv(
-                to_quatd(wp.transform_get_rotation(X)), at - to_vec3d(wp.transform_get_translation(X))
-            )
-    X = shapes.transform[shape]
-    at = wp.quat_rotate_inv(to_quatd(wp.transform_get_rotation(X)), at - to_vec3d(wp.transform_get_translation(X)))
-    return fills(shapes, shape, at)
+            at = seen_from(state.body_q[body], at)
+    return fills(shapes, shape, seen_from(shapes.transform[shape], at))
 
 
 @wp.func
