@@ -56,7 +56,7 @@ def driven_hinge(closes_loop=False):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("armature", -0.01),
+        ("armature", -1.0),
         ("damping", -1.0),
         ("stiffness", -20.0),
         ("friction", -0.1),

@@ -26,6 +26,7 @@ MODEL = (
 FLYING = (int(newton.JointType.FREE), int(newton.JointType.DISTANCE))
 BRANCHES = {"joint_stiffness", "joint_friction"}
 """Where these are zero nothing acts, and the derivative there is that of nothing."""
+NEVER_NEGATIVE = {"joint_damping", *(f"joint_{name}" for name in ("limit_ke", "limit_kd", "target_ke", "target_kd"))}
 
 
 def mechanism():
@@ -142,20 +143,21 @@ class Recorded:
         return self.array(self.taped, name).grad.numpy().astype(float).ravel()
 
     def difference(self, name, loss, size=1.0e-3):
-        """The same by central differences of ``loss(rig)`` of the plain solver's step."""
+        """The same by differences of ``loss(rig)`` of the plain solver's step, central ones where both sides make sense."""
         array = self.array(self.plain, name)
         kept = array.numpy().copy()  # which shares memory on a CPU
         flat = kept.ravel()
         slopes = np.zeros(len(flat))
         for i, value in enumerate(flat):
             ends = []
-            for side in (1.0, -1.0):
+            for side in (0.0, 1.0, 2.0) if name in NEVER_NEGATIVE and value == 0.0 else (-1.0, 1.0):
                 changed = flat.copy()
                 changed[i] = value + side * size * max(1.0, abs(value))
                 array.assign(changed.reshape(kept.shape))
                 self._step(self.plain)
                 ends.append((float(changed[i]), loss(self.plain)))
-            slopes[i] = (ends[0][1] - ends[1][1]) / (ends[0][0] - ends[1][0])
+            places, losses = zip(*ends, strict=True)
+            slopes[i] = np.gradient(losses, places, edge_order=len(ends) - 1)[0]
         array.assign(kept)
         return self.across_quaternions(name, slopes)
 

@@ -78,9 +78,10 @@ def row_law(sign: wp.float64, v_hat: wp.float64, R: wp.float64, lower: wp.float6
 def dry_friction(joints: Joints, dof: int):
     """Dry friction of a Newton dof; none where something of the dof became negative, so that the step is counted.
 
-    Construction refuses that. Otherwise some of it would feed energy, and the rest act no longer.
+    Construction refuses that. Otherwise some of it would feed energy, and the rest act no longer. Negative armature shows in the
+    mass matrix, if that is no longer one.
     """
-    passive = wp.min(wp.min(joints.stiffness[dof], joints.damping[dof]), joints.armature[dof])
+    passive = wp.min(joints.stiffness[dof], joints.damping[dof])
     gains = wp.min(joints.target_ke[dof], joints.target_kd[dof])
     stops = wp.min(joints.limit_ke[dof], joints.limit_kd[dof])
     bounds = wp.min(joints.effort_limit[dof], joints.velocity_limit[dof])
@@ -205,6 +206,7 @@ def effort_law(effort: wp.float64, axis: Axis, dt: wp.float64):
 def armature_law(armature: wp.float32, keeps: wp.float64):
     """Inertia of a coordinate itself, which would keep a certain rate: the impulse ``armature (keeps - v)``."""
     inertia = wp.float64(armature)
-    if inertia <= wp.float64(0.0):
+    if inertia == wp.float64(0.0):
         return RowLaw()
-    return row_law(wp.float64(1.0), keeps, wp.float64(1.0) / inertia, -UNBOUNDED, UNBOUNDED)
+    R = wp.where(inertia < wp.float64(0.0), wp.float64(wp.nan), wp.float64(1.0) / inertia)
+    return row_law(wp.float64(1.0), keeps, R, -UNBOUNDED, UNBOUNDED)

@@ -330,7 +330,7 @@ def loop_axis_rows(
     turned = wp.quat_inverse(a.rotation) * b.rotation
     for which in range(first, last):
         law = law_of_axis(joints, step, joint, i, which, axis, at.q, turned, dt)
-        if which == ARMATURE and joints.armature[k] > 0.0:
+        if which == ARMATURE and joints.armature[k] != 0.0:
             # The armature keeps the axis's own rate; what the turning of the axes makes of it comes from outside.
             keeps = axis.v0 - dt * rate_of_rate(joints, table, c, m, a, b, at.F, step.joint_q)
             law = armature_law(joints.armature[k], keeps)
