@@ -3,6 +3,7 @@
 import newton
 import numpy as np
 import pytest
+from mjcf import finish
 from rig import link
 
 from newton_sap import SolverSAP
@@ -64,16 +65,8 @@ def test_only_roots_become_kinematic_later():
         solver.notify_model_changed(Flags.BODY_PROPERTIES)
 
 
-HINGE = """<mujoco><option gravity="0 0 0"/><worldbody><body><joint name="j" axis="0 1 0"/>
+HINGE = """<mujoco><worldbody><body><joint name="j" axis="0 1 0"/>
   <geom type="box" size=".1 .1 .1" mass="1"/></body></worldbody><actuator>{}</actuator></mujoco>"""
-
-
-def actuated(actuator):
-    """A hinge under an actuator of MuJoCo's."""
-    builder = newton.ModelBuilder()
-    newton.solvers.SolverMuJoCo.register_custom_attributes(builder)
-    builder.add_mjcf(HINGE.format(actuator))
-    return builder.finalize()
 
 
 def add_drive(model, effort_limit):
@@ -87,7 +80,7 @@ def add_drive(model, effort_limit):
 @pytest.mark.parametrize("flag", JOINT_FORCES)
 def test_a_motor_shares_the_effort_limit_of_a_later_drive(flag):
     """Together they give no more than the joint does: what a solver built on the changed model gives."""
-    model = actuated('<motor joint="j" gear="1.5"/>')
+    model = finish(HINGE.format('<motor joint="j" gear="1.5"/>'))
     solver = SolverSAP(model)
     add_drive(model, effort_limit=2.0)
     solver.notify_model_changed(flag)
@@ -105,7 +98,7 @@ def test_a_motor_shares_the_effort_limit_of_a_later_drive(flag):
 @pytest.mark.parametrize("flag", JOINT_FORCES)
 def test_a_servo_takes_no_later_drive_beside_it(flag):
     """One of the two would do nothing."""
-    model = actuated('<general joint="j" gainprm="5" biastype="affine" biasprm="0 -5 -1"/>')
+    model = finish(HINGE.format('<general joint="j" gainprm="5" biastype="affine" biasprm="0 -5 -1"/>'))
     solver = SolverSAP(model)
     add_drive(model, effort_limit=2.0)
     with pytest.raises(NotImplementedError):

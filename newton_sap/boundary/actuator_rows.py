@@ -12,7 +12,7 @@ import warp as wp
 from .model_parts import ELSEWHERE, dofs_of_part, whole_of
 from .mujoco_options import MUJOCO
 from .tendons import range_counts, read_tendons, tendon_name
-from .topology import DRIVING, actuator_table, dof_coordinates, joint_name
+from .topology import actuator_table, dof_coordinates, driven_dofs, joint_name
 
 _DIRECT = int(MUJOCO.CtrlSource.CTRL_DIRECT)
 _JOINT_IN_PARENT = int(MUJOCO.TrnType.JOINT_IN_PARENT)
@@ -90,11 +90,6 @@ def read_actuators(model) -> ActuatorRows | None:
         coord=rows.coord,
         of_quaternion=~np.isin(np.arange(model.joint_coord_count), rows.coord),
     )
-
-
-def driven_dofs(model) -> np.ndarray:
-    """Return (dofs,) whether the model has a drive there: all that actuators know of joints that may change."""
-    return np.isin(model.joint_target_mode.numpy(), DRIVING)
 
 
 def same_rows(a: ActuatorRows, b: ActuatorRows) -> bool:

@@ -31,11 +31,12 @@ from .actuator_laws import (
     within,
 )
 from .actuator_pushes import push_body
-from .actuator_rows import NO_BOUND, ActuatorRows, driven_dofs, read_actuators, same_rows
+from .actuator_rows import NO_BOUND, ActuatorRows, read_actuators, same_rows
 from .bundles import targets
 from .convention import Orders
 from .model_parts import whole_of
 from .tendons import reference_coordinates
+from .topology import driven_dofs
 from .validation import require_arrays
 
 wp.set_module_options({"enable_backward": False})

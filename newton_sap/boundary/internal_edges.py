@@ -50,7 +50,7 @@ PASSED_OVER = wp.constant(-2)
 
 @wp.func
 def given_side(pool: ContactPool, slot: int):
-    """Which body of a contact no unknown moves, 0 or 1; -1 for none."""
+    """Which body of a contact no unknown moves, the given one, 0 or 1; -1 for none."""
     return wp.where(pool.link_a[slot] < 0, 0, wp.where(pool.link_b[slot] < 0, 1, -1))
 
 
@@ -70,11 +70,10 @@ def outward(pool: ContactPool, slot: int):
 
 
 @wp.func
-def given_body(pool: ContactPool, shapes: Shapes, rows: ContactRows, slot: int):
-    """Newton body that no unknown moves."""
-    if pool.link_a[slot] < 0:
-        return pool.body_a[slot]
-    return shapes.body[rows.shape1[pool.row[slot] / 2]]
+def given_shape(pool: ContactPool, rows: ContactRows, slot: int):
+    """The shape of the given body that touches."""
+    row = pool.row[slot] / 2
+    return wp.where(pool.link_a[slot] < 0, rows.shape0[row], rows.shape1[row])
 
 
 @wp.func
@@ -109,16 +108,21 @@ def round_by(pool: ContactPool, edge: int, plane: int):
 
 
 @wp.func
+def slack(pool: ContactPool, point: wp.vec3d, away: wp.vec3d, plane: int, radius: wp.float64):
+    """How far [m] a point with its normal may be out of the plane of a contact that it lies in, on a body of a radius."""
+    return tolerance(point, pool.gamma[plane]) + SLID * radius * turned_by(pool, plane, away)
+
+
+@wp.func
 def lies_in(pool: ContactPool, edge: int, plane: int, radius: wp.float64):
     """Whether a contact's point is in the plane of another one, whose own point is above that of the contact."""
     way = pool.gamma[plane] - pool.gamma[edge]
     height = -wp.dot(way, outward(pool, plane))
-    tol = tolerance(pool.gamma[edge], pool.gamma[plane])
-    off = tol + SLID * radius * turned_by(pool, plane, outward(pool, edge))
+    off = slack(pool, pool.gamma[edge], outward(pool, edge), plane, radius)
     depth = wp.max(-pool.phi0[plane], wp.float64(0.0))
     if height > off or height < -off - SUNK * depth:
         return False
-    return wp.dot(way, outward(pool, edge)) > tol
+    return wp.dot(way, outward(pool, edge)) > tolerance(pool.gamma[edge], pool.gamma[plane])
 
 
 @wp.func
@@ -134,8 +138,8 @@ def go_together(
     plane: int,
 ):
     """Whether the given bodies of two contacts are one, or have the same velocity."""
-    a = given_body(pool, shapes, rows, edge)
-    b = given_body(pool, shapes, rows, plane)
+    a = shapes.body[given_shape(pool, rows, edge)]
+    b = shapes.body[given_shape(pool, rows, plane)]
     if a == b:
         return True
     apart = given_velocity(tree, bodies, m, state, a) - given_velocity(tree, bodies, m, state, b)
@@ -146,44 +150,7 @@ def go_together(
 def is_above(pool: ContactPool, point: wp.vec3d, away: wp.vec3d, plane: int, radius: wp.float64):
     """Whether a point with its normal is above the plane of a contact."""
     height = wp.dot(point - pool.gamma[plane], outward(pool, plane))
-    return height > tolerance(point, pool.gamma[plane]) + SLID * radius * turned_by(pool, plane, away)
-
-
-@wp.func
-def stands_out(
-    tree: Tree,
-    bodies: Bodies,
-    shapes: Shapes,
-    m: Motion,
-    arrivals: Arrivals,
-    pool: ContactPool,
-    rows: ContactRows,
-    state: StateArrays,
-    edge: int,
-    plane: int,
-    radius: wp.float64,
-):
-    """Whether the two shapes of a contact face each other also above a plane, as at a wall."""
-    row = pool.row[edge] / 2
-    link = moving_link(pool, edge)
-    sign = wp.where(pool.link_a[edge] < 0, wp.float64(1.0), wp.float64(-1.0))
-    slot = pool.last_given[link] - 1
-    while slot >= 0:
-        other = pool.row[slot] / 2
-        if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
-            alike = wp.dot(pool.normal[slot], pool.normal[edge]) > ALIKE
-            if alike and is_above(pool, pool.gamma[slot], sign * pool.normal[slot], plane, radius):
-                return True
-        slot = pool.given_before[slot] - 1
-    other = arrivals.left_out[link] - 1
-    while other >= 0:
-        if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
-            gap = measure_gap(tree, bodies, shapes, m, rows, state, other)
-            alike = wp.dot(gap.normal, pool.normal[edge]) > ALIKE
-            if alike and is_above(pool, touched_at(gap), sign * gap.normal, plane, radius):
-                return True
-        other = arrivals.next[other] - 1
-    return False
+    return height > slack(pool, point, away, plane, radius)
 
 
 @wp.func
@@ -218,8 +185,7 @@ def in_given_shape(
     point: wp.vec3d,
 ):
     """Whether a point [m] is inside the given body's shape of a contact."""
-    row = pool.row[slot] / 2
-    shape = wp.where(pool.link_a[slot] < 0, rows.shape0[row], rows.shape1[row])
+    shape = given_shape(pool, rows, slot)
     body = shapes.body[shape]
     at = point
     if body >= 0:
@@ -249,10 +215,48 @@ def is_wall(
     if wp.dot(up, away) >= STEEP:
         return False
     way = pool.gamma[plane] - pool.gamma[edge]
-    off = tolerance(pool.gamma[edge], pool.gamma[plane]) + SLID * radius * turned_by(pool, plane, away)
-    step = wp.float64(2.0) * off
+    step = wp.float64(2.0) * slack(pool, pool.gamma[edge], away, plane, radius)
     behind = pool.gamma[edge] + (wp.dot(way, up) + step / STEEP) * up - step * away
     return in_given_shape(tree, shapes, m, pool, rows, state, edge, behind)
+
+
+@wp.func
+def stands_out(
+    tree: Tree,
+    bodies: Bodies,
+    shapes: Shapes,
+    m: Motion,
+    arrivals: Arrivals,
+    pool: ContactPool,
+    rows: ContactRows,
+    state: StateArrays,
+    edge: int,
+    plane: int,
+    radius: wp.float64,
+):
+    """Whether the two shapes of a contact face each other also above a plane, or what is there is a wall."""
+    if is_wall(tree, shapes, m, pool, rows, state, edge, plane, radius):
+        return True
+    row = pool.row[edge] / 2
+    link = moving_link(pool, edge)
+    sign = wp.where(pool.link_a[edge] < 0, wp.float64(1.0), wp.float64(-1.0))
+    slot = pool.last_given[link] - 1
+    while slot >= 0:
+        other = pool.row[slot] / 2
+        if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
+            alike = wp.dot(pool.normal[slot], pool.normal[edge]) > ALIKE
+            if alike and is_above(pool, pool.gamma[slot], sign * pool.normal[slot], plane, radius):
+                return True
+        slot = pool.given_before[slot] - 1
+    other = arrivals.left_out[link] - 1
+    while other >= 0:
+        if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
+            gap = measure_gap(tree, bodies, shapes, m, rows, state, other)
+            alike = wp.dot(gap.normal, pool.normal[edge]) > ALIKE
+            if alike and is_above(pool, touched_at(gap), sign * gap.normal, plane, radius):
+                return True
+        other = arrivals.next[other] - 1
+    return False
 
 
 @wp.func
@@ -275,10 +279,8 @@ def is_internal(
         radius = round_by(pool, edge, plane)
         if facing > OPPOSED and facing < ALIGNED and shallow and lies_in(pool, edge, plane, radius):
             together = go_together(tree, bodies, shapes, m, pool, rows, state, edge, plane)
-            wall = is_wall(tree, shapes, m, pool, rows, state, edge, plane, radius)
-            if together and not wall:
-                if not stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane, radius):
-                    return True
+            if together and not stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane, radius):
+                return True
         plane = pool.given_before[plane] - 1
     return False
 

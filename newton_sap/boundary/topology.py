@@ -512,6 +512,11 @@ def joint_dofs(model, joints: list[int]) -> list[list[tuple[int, int]]]:
     return dofs
 
 
+def driven_dofs(model) -> np.ndarray:
+    """Return (dofs,) whether the model has a drive there."""
+    return np.isin(model.joint_target_mode.numpy(), DRIVING)
+
+
 def dof_coordinates(model) -> np.ndarray:
     """(D,) each Newton dof's coordinate, -1 where it is a quaternion's."""
     coord = np.full(model.joint_dof_count, -1)

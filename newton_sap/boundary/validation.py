@@ -14,7 +14,7 @@ from .. import attributes
 from ..multibody.joints import MOST_AXES
 from ..workspace import Bodies, Joints, Shapes
 from .model_parts import whole_of
-from .topology import DRIVING, FREELY, body_name, joint_name, mass_block
+from .topology import FREELY, body_name, driven_dofs, joint_name, mass_block
 
 _FINITE = {
     "body": ("body_mass", "body_inertia", "body_com"),
@@ -269,7 +269,7 @@ def _warn_of_free_drives(model) -> None:
     """Say that nothing drives what has no axis."""
     flies = np.isin(_joint_types_of_dofs(model), (newton.JointType.FREE, newton.JointType.DISTANCE))
     gains = (model.joint_target_ke.numpy() != 0.0) | (model.joint_target_kd.numpy() != 0.0)
-    for dof in np.flatnonzero(flies & gains & np.isin(model.joint_target_mode.numpy(), DRIVING))[:1]:
+    for dof in np.flatnonzero(flies & gains & driven_dofs(model))[:1]:
         warnings.warn(
             f"{owner_name(model, 'dof', dof)} has a drive (joint_target_mode, joint_target_ke, joint_target_kd), and SolverSAP "
             "drives no free or distance joint; command joint_f, or use a D6 joint of six axes",
