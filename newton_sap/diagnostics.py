@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import warp as wp
 
-from .workspace import GroupStats, Stats
+from .workspace import GroupStats, Stats, allocate
 
 wp.set_module_options({"enable_backward": False})
 
@@ -54,6 +54,8 @@ class SolverReport:
     contacts_dropped: np.ndarray
     """Contacts that found no room in the solver, or none for their spin friction, over all steps. While all worlds together
     have more contacts than :attr:`contact_capacity`, each may keep an equal share of it: its deepest."""
+    contacts_without_normal: np.ndarray
+    """Overlaps left out, over all steps, because Newton's contact has no normal and neither shape is an ellipsoid."""
     contact_rows_lost: int
     """Contacts that reached no world: beyond Newton's own capacity, or naming shapes that the model does not have."""
     contact_capacity: int
@@ -79,7 +81,12 @@ class SolverReport:
     @property
     def healthy(self) -> bool:
         """Every step converged, stayed finite and kept all its contacts."""
-        failures = (self.unconverged_steps, self.non_finite_steps, self.contacts_dropped)
+        failures = (
+            self.unconverged_steps,
+            self.non_finite_steps,
+            self.contacts_dropped,
+            self.contacts_without_normal,
+        )
         return not (any(counts.any() for counts in failures) or self.contact_rows_lost)
 
     def __str__(self) -> str:
@@ -102,6 +109,7 @@ class SolverReport:
             "non-finite steps": int(self.non_finite_steps.sum()),
             "last failures": ", ".join(sorted({REASONS[r] for r in self.last_failure if r})) or "-",
             "contacts dropped": f"{self.contacts_dropped.sum()} (capacity {self.contact_capacity})",
+            "contacts without a normal": int(self.contacts_without_normal.sum()),
             "contact rows lost": self.contact_rows_lost,
             "memory per group [KiB]": f"{self.memory / 1024 / max(len(self.world), 1):.1f}",
         }
@@ -115,6 +123,11 @@ class SolverReport:
                 lines[f"|{name} momentum| [{unit}]"] = summary(np.linalg.norm(np.asarray(momentum), axis=1))
         width = max(map(len, lines))
         return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
+
+
+def allocate_stats(groups: int, device) -> Stats:
+    """Return counters that are zero."""
+    return allocate(Stats, {"*": 1, "groups": groups, "without_normal": groups}, device)
 
 
 def read_report(
@@ -131,6 +144,7 @@ def read_report(
         world=group_world.copy(),
         line_search_evaluations=groups["line_search"].copy(),
         contacts_dropped=groups["dropped"].copy(),
+        contacts_without_normal=stats.without_normal.numpy().copy(),
         contact_rows_lost=int(stats.lost_rows.numpy()[0]),
         contact_capacity=capacity,
         memory=memory,
@@ -162,6 +176,12 @@ def require_healthy(report: SolverReport, before: SolverReport | None) -> None:
         found.append(
             f"{_name_worlds(report, dropped > 0)}: {dropped.sum()} contacts found no room (capacity {report.contact_capacity}); "
             "raise max_contacts"
+        )
+    flat = growth("contacts_without_normal")
+    if (flat > 0).any():
+        found.append(
+            f"{_name_worlds(report, flat > 0)}: {flat.sum()} overlaps left out, because the collision pipeline gave them no "
+            "normal; let convex hulls or meshes stand for cones and the like"
         )
     lost = growth("contact_rows_lost")
     if lost > 0:
@@ -204,3 +224,4 @@ def clear_stats(stats: Stats, group_world: wp.array[wp.int32], mask: wp.array[wp
         chosen = mask[world]
     if chosen:
         stats.groups[g] = GroupStats()
+        stats.without_normal[g] = 0

@@ -14,10 +14,11 @@ import numpy as np
 import warp as wp
 
 from .boundary.bundles import minimizer_settings
+from .diagnostics import allocate_stats
 from .inspection import dof_slots, live_slots
 from .mechanics import place
 from .problem import restart_from
-from .workspace import Stats, allocate
+from .workspace import Stats
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     """Explain the step from ``state_in`` to ``state_out``; see :meth:`newton_sap.SolverSAP.inverse_dynamics`."""
     contacts = solver.contacts if contacts is None else contacts
     frame = solver._open_frame(state_in, state_in, control, contacts, dt)
-    stats = allocate(Stats, {"*": 1, "groups": solver.topology.group_count}, solver.device)
+    stats = allocate_stats(solver.topology.group_count, solver.device)
     place(solver, state_out)
     observed = wp.clone(solver.motion_after.v0)  # the velocity in solver coordinates
     # No iteration: evaluates once, at the observed velocity.

@@ -44,7 +44,7 @@ from .config import SAPOptions, resolve_options
 from .constraints.coupling_table import touch_trees
 from .constraints.laws import contact_law
 from .coupling import CoupledArticulations
-from .diagnostics import SolverReport, clear_stats, read_report, require_healthy
+from .diagnostics import SolverReport, allocate_stats, clear_stats, read_report, require_healthy
 from .frame import Frame, Frames
 from .gradients.support import require_new_state
 from .group_solve import solve_kernel
@@ -61,7 +61,7 @@ from .multibody.kinematics import kinematics
 from .problem import assemble_problem
 from .scratch import Scratch, allocate_motion, allocate_problem, allocate_rows
 from .suggest import naming_options
-from .workspace import NoLargeGroups, Stats, allocate
+from .workspace import NoLargeGroups, Stats
 
 _Base = newton.solvers.SolverBase
 _ACTUATED = int(newton.ModelFlags.ACTUATOR_PROPERTIES) | JOINT_FORCES
@@ -529,7 +529,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         self.large = NoLargeGroups()
         self.launches = Launches(self.tree, size, self.scratch, self.options.threads, device)
         self.frames = Frames()
-        self.stats = allocate(Stats, {"*": 1, "groups": size.group_count}, device)
+        self.stats = allocate_stats(size.group_count, device)
         scalar = wp.float64 if self.options.precision == "float64" else wp.float32
         self.hessian = wp.zeros(size.hessian_size, dtype=scalar, device=device)
         self._follow_tied = None

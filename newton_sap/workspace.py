@@ -491,6 +491,7 @@ class Stats:
     """What is counted of a solver's steps."""
 
     groups: wp.array[GroupStats]  # (G,)
+    without_normal: wp.array[wp.int32]  # (G,) overlaps of which neither Newton nor the shapes tell a normal
     overflows: wp.array[wp.int32]  # (1,) zero until a group finds too few slots
     lost_rows: wp.array[wp.int32]  # (1,) contacts beyond Newton's capacity, and rows that name no shape of the model
 

@@ -214,6 +214,8 @@ class WarpRun:
                 found.append(f"{int(report.non_finite_steps.sum())} non-finite world steps")
             if report.contacts_dropped.any() or report.contact_rows_lost:
                 found.append(f"{report.contacts_dropped.sum() + report.contact_rows_lost} contacts dropped")
+            if report.contacts_without_normal.any():
+                found.append(f"{report.contacts_without_normal.sum()} contacts without a normal")
         data = getattr(self.solver, "mjw_data", None)
         if data is not None and hasattr(data, "overflow") and data.overflow.numpy().any():
             found.append("capacity overflow in mujoco_warp")

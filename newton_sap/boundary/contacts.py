@@ -26,7 +26,7 @@ from .contact_rows import (
     slots_of,
     take_back,
 )
-from .gaps import Gap, measure_gap, spared_by_spin
+from .gaps import Gap, lacks_normal, measure_gap, spared_by_spin
 from .internal_edges import first_passed_over, pass_over_edges, touched_at
 
 wp.set_module_options({"enable_backward": False})
@@ -141,10 +141,10 @@ def handed_speed(gap: Gap):
 
 
 @wp.func
-def count_up(counter: wp.array[wp.int32], more: int):
-    """Add to a counter of all worlds, which stays where it is once it is large: it may not wrap around."""
-    if counter[0] < FULL:
-        wp.atomic_add(counter, 0, wp.min(more, FULL))
+def count_up(counter: wp.array[wp.int32], g: int, more: int):
+    """Add to one counter of several, which stays where it is once it is large: it may not wrap around."""
+    if counter[g] < FULL:
+        wp.atomic_add(counter, g, wp.min(more, FULL))
 
 
 @wp.func
@@ -167,13 +167,15 @@ def collect_one(
     if s0 < 0 or s1 < 0 or s0 == s1:
         full = rows.count[0] > rows.shape0.shape[0]
         if full and wp.max(s0, s1) < 0:  # Newton writes no contact of a pair without room for all of them
-            count_up(stats.lost_rows, 1)
+            count_up(stats.lost_rows, 0, 1)
         return
     if wp.max(s0, s1) >= shapes.body.shape[0]:
-        count_up(stats.lost_rows, 1)
+        count_up(stats.lost_rows, 0, 1)
         return
     gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
     if gap.group < 0:
+        if lacks_normal(gap):
+            count_up(stats.without_normal, wp.max(gap.a.group, gap.b.group), 1)
         return
     pair = material_of(shapes, rows, options, i, dt)
     if pair.stiffness <= wp.float64(0.0):
@@ -221,7 +223,7 @@ def collect_contacts(
 ):
     """List the contacts of every group that may act in this step; of a part, those that were listed for it."""
     if wp.tid() == 0 and tree.part == 0:
-        count_up(stats.lost_rows, rows.count[0] - row_count(rows))
+        count_up(stats.lost_rows, 0, rows.count[0] - row_count(rows))
     row = first_row(tree, arrivals, rows, wp.tid())
     while row >= 0:
         row_after = next_row(arrivals, rows, row, threads)  # before the row goes to its group's list
@@ -232,7 +234,7 @@ def collect_contacts(
 @wp.kernel(enable_backward=False, module="unique")
 def count_foreign(stats: Stats, rows: ContactRows):
     """Count contacts given to a model without shapes: whatever shapes they name, it has none of them."""
-    count_up(stats.lost_rows, rows.count[0])
+    count_up(stats.lost_rows, 0, rows.count[0])
 
 
 @wp.kernel

@@ -1,18 +1,15 @@
 """Where the two bodies of a contact are, and how far apart."""
 
-import newton
 import warp as wp
 
 from ..multibody.paths import is_moved
-from ..multibody.spatial import angular, motion, to_quatd, to_vec3d
+from ..multibody.spatial import angular, motion, to_vec3d
 from ..workspace import Bodies, Motion, Shapes, StateArrays, Tree
 from .contact_materials import ContactOptions
 from .contact_rows import ContactRows, hidden, shown
+from .shape_geometry import CONE, CYLINDER, body_pose, depth_in_ellipsoid, out_of_ellipsoid, shape_pose, to_transformd
 
 wp.set_module_options({"enable_backward": False})
-
-CYLINDER, CONE = (wp.constant(int(kind)) for kind in (newton.GeoType.CYLINDER, newton.GeoType.CONE))
-"""Wheels, whose axis is z."""
 
 
 @wp.struct
@@ -69,9 +66,7 @@ def given_velocity(tree: Tree, bodies: Bodies, m: Motion, state: StateArrays, bo
         if link >= 0:
             V = prescribed_velocity(tree, m, link)
         else:
-            X = state.body_q[body]
-            turned = wp.quat_rotate(to_quatd(wp.transform_get_rotation(X)), to_vec3d(bodies.com[body]))
-            com = to_vec3d(wp.transform_get_translation(X)) + turned
+            com = wp.transform_point(body_pose(tree, m, state, body), to_vec3d(bodies.com[body]))
             v_C = to_vec3d(wp.spatial_top(state.body_qd[body]))
             w = to_vec3d(wp.spatial_bottom(state.body_qd[body]))
             V = motion(w, v_C + wp.cross(com, w))
@@ -92,25 +87,46 @@ def make_side(
     side = Side()
     side.link = -1
     side.group = -1
-    position = wp.vec3d()
-    rotation = wp.quat_identity(dtype=wp.float64)
     if body >= 0:
         link = tree.bodies[body].link
         if link >= 0:
-            position = m.position[link]
-            rotation = m.rotation[link]
             side.link = hidden(link)
             if is_moved(tree, m, link):
                 side.link = link
                 side.group = tree.trees[tree.links[link].tree].group
-        else:
-            position = to_vec3d(wp.transform_get_translation(state.body_q[body]))
-            rotation = to_quatd(wp.transform_get_rotation(state.body_q[body]))
+    X = body_pose(tree, m, state, body)
     side.prescribed = given_velocity(tree, bodies, m, state, body)
-    side.support = position + wp.quat_rotate(rotation, to_vec3d(point))
+    side.support = wp.transform_point(X, to_vec3d(point))
     # The margin is along the normal, and a round body that turns is touched at another point of its surface.
-    side.surface = side.support + as_constant(wp.quat_rotate(rotation, to_vec3d(offset)))
+    side.surface = side.support + as_constant(wp.transform_vector(X, to_vec3d(offset)))
     return side
+
+
+@wp.func
+def find_normal(tree: Tree, shapes: Shapes, m: Motion, state: StateArrays, gap: Gap, s0: int, s1: int):
+    """Give a contact without a normal, at a point inside both shapes, the one of its ellipsoids, if any (F 4.4).
+
+    Both sides' points move along it to how far their ellipsoids reach. Returns the gap, whose normal is zero where none was found.
+    """
+    X0 = shape_pose(tree, shapes, m, state, s0)
+    X1 = shape_pose(tree, shapes, m, state, s1)
+    n = out_of_ellipsoid(shapes, s0, X0, gap.a.support) - out_of_ellipsoid(shapes, s1, X1, gap.b.support)
+    n = as_constant(wp.normalize(n))
+    to_a = as_constant(n * depth_in_ellipsoid(shapes, s0, X0, gap.a.support, n))
+    to_b = as_constant(n * -depth_in_ellipsoid(shapes, s1, X1, gap.b.support, -n))
+    gap.normal = n
+    gap.a.support += to_a
+    gap.a.surface += to_a
+    gap.b.support += to_b
+    gap.b.surface += to_b
+    return gap
+
+
+@wp.func
+def lacks_normal(gap: Gap):
+    """Whether a row that would join different bodies and move an unknown has no normal, and none was found."""
+    moves = wp.max(gap.a.group, gap.b.group) >= 0 and gap.a.link != gap.b.link
+    return moves and wp.length(gap.normal) == wp.float64(0.0)
 
 
 @wp.func
@@ -123,7 +139,7 @@ def measure_gap(
     state: StateArrays,
     i: int,
 ):
-    """phi0 = n . (p_B - p_A) - margins; without a group unless the row joins different bodies and moves an unknown."""
+    """phi0 = n . (p_B - p_A) - margins; without a group unless the row has a normal, joins different bodies and moves an unknown."""
     s0 = rows.shape0[i]
     s1 = rows.shape1[i]
     gap = Gap()
@@ -132,11 +148,12 @@ def measure_gap(
     gap.b = make_side(tree, bodies, m, state, shapes.body[s1], rows.point1[i], rows.offset1[i])
     n = to_vec3d(rows.normal[i])
     if wp.length(n) == wp.float64(0.0):
-        return gap
-    gap.normal = n / wp.length(n)
+        gap = find_normal(tree, shapes, m, state, gap, s0, s1)
+    else:
+        gap.normal = n / wp.length(n)
     gap.phi0 = wp.dot(gap.normal, gap.b.support - gap.a.support)
     gap.phi0 -= wp.float64(rows.margin0[i]) + wp.float64(rows.margin1[i])
-    if gap.a.link != gap.b.link:
+    if gap.a.link != gap.b.link and wp.length(gap.normal) != wp.float64(0.0):
         gap.group = wp.max(gap.a.group, gap.b.group)
     return gap
 
@@ -151,12 +168,11 @@ def rolled_over(m: Motion, shapes: Shapes, shape: int, side: Side, n: wp.vec3d, 
     kind = shapes.type[shape]
     if link < 0 or (kind != CYLINDER and kind != CONE):
         return wp.float64(0.0)
-    placed = shapes.transform[shape]
-    center = m.position[link] + wp.quat_rotate(m.rotation[link], to_vec3d(wp.transform_get_translation(placed)))
-    turned = m.rotation[link] * to_quatd(wp.transform_get_rotation(placed))
-    axis = wp.quat_rotate(turned, wp.vec3d(wp.float64(0.0), wp.float64(0.0), wp.float64(1.0)))
+    X = wp.transformd(m.position[link], m.rotation[link]) * to_transformd(shapes.transform[shape])
+    axis = wp.transform_vector(X, wp.vec3d(wp.float64(0.0), wp.float64(0.0), wp.float64(1.0)))
     spin = axis * wp.dot(axis, angular(m.velocity[link]))
-    return wp.max(-dt * wp.dot(n, wp.cross(spin, side.support - center)), wp.float64(0.0))
+    lever = side.support - wp.transform_get_translation(X)
+    return wp.max(-dt * wp.dot(n, wp.cross(spin, lever)), wp.float64(0.0))
 
 
 @wp.func

@@ -4,18 +4,17 @@ What comes along such a surface meets the edge of the next tile, or triangle, be
 a distance straight at the edge, and a step that kept it from closing would stop the body as at a wall. Another contact of
 the body shows that there is no wall. The edge lies in the plane of that contact, and that contact's point lies above the plane
 through the edge: so the edge's normal cannot be one of the surface. A wall on a floor has points above the floor's plane, and stays:
-seen by other contacts of the same two shapes, or, since a wedge meets it at the floor alone, by what planes, boxes and
-cylinders fill.
+seen by other contacts of the same two shapes, or, since a wedge meets it at the floor alone, by what shapes fill. The rim of a slot
+stays as well, where what bridges the slot reaches into it.
 """
 
-import newton
 import warp as wp
 
 from ..linalg.lanes import sync, total
-from ..multibody.spatial import to_quatd, to_vec3d
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Tree
 from .contact_rows import ContactRows
-from .gaps import CYLINDER, Gap, given_velocity, measure_gap
+from .gaps import Gap, given_velocity, measure_gap
+from .shape_geometry import fills_beside
 
 wp.set_module_options({"enable_backward": False})
 
@@ -41,8 +40,6 @@ ROUND = wp.constant(wp.float64(0.7))
 """Least cosine of the angle between an edge's contact and the surface for a round body that touches both."""
 STEEP = wp.constant(wp.float64(0.25))
 """The same of a wall, at most, whose face is as steep: what leans farther back is a ramp."""
-PLANE, BOX = (wp.constant(int(kind)) for kind in (newton.GeoType.PLANE, newton.GeoType.BOX))
-
 
 PASSED_OVER = wp.constant(-2)
 """In place of the contact whose spin a slot holds: it is to go."""
@@ -74,6 +71,13 @@ def given_shape(pool: ContactPool, rows: ContactRows, slot: int):
     """The shape of the given body that touches."""
     row = pool.row[slot] / 2
     return wp.where(pool.link_a[slot] < 0, rows.shape0[row], rows.shape1[row])
+
+
+@wp.func
+def moving_shape(pool: ContactPool, rows: ContactRows, slot: int):
+    """The shape of the other one."""
+    row = pool.row[slot] / 2
+    return wp.where(pool.link_a[slot] < 0, rows.shape1[row], rows.shape0[row])
 
 
 @wp.func
@@ -154,51 +158,14 @@ def is_above(pool: ContactPool, point: wp.vec3d, away: wp.vec3d, plane: int, rad
 
 
 @wp.func
-def fills(shapes: Shapes, shape: int, point: wp.vec3d):
-    """Whether a point, in the axes of a shape, is inside it; of planes, boxes and cylinders alone is that known."""
-    size = to_vec3d(shapes.scale[shape])
-    kind = shapes.type[shape]
-    inside = kind == PLANE and point[2] < wp.float64(0.0)
-    if kind == BOX:
-        inside = wp.abs(point[0]) < size[0] and wp.abs(point[1]) < size[1] and wp.abs(point[2]) < size[2]
-    elif kind == CYLINDER:
-        out = point[0] * point[0] + point[1] * point[1]
-        inside = out < size[0] * size[0] and wp.abs(point[2]) < size[1]
-    return inside
+def at_height(pool: ContactPool, plane: int, x: wp.vec3d, height: wp.float64):
+    """A point so high [m] above the plane of a contact, above or below another one."""
+    up = outward(pool, plane)
+    return x + (height - wp.dot(x - pool.gamma[plane], up)) * up
 
 
 @wp.func
-def seen_from(X: wp.transform, point: wp.vec3d):
-    """A point in the axes of a frame."""
-    return wp.quat_rotate_inv(to_quatd(wp.transform_get_rotation(X)), point - to_vec3d(wp.transform_get_translation(X)))
-
-
-@wp.func
-def in_given_shape(
-    tree: Tree,
-    shapes: Shapes,
-    m: Motion,
-    pool: ContactPool,
-    rows: ContactRows,
-    state: StateArrays,
-    slot: int,
-    point: wp.vec3d,
-):
-    """Whether a point [m] is inside the given body's shape of a contact."""
-    shape = given_shape(pool, rows, slot)
-    body = shapes.body[shape]
-    at = point
-    if body >= 0:
-        link = tree.bodies[body].link
-        if link >= 0:
-            at = wp.quat_rotate_inv(m.rotation[link], at - m.position[link])
-        else:
-            at = seen_from(state.body_q[body], at)
-    return fills(shapes, shape, seen_from(shapes.transform[shape], at))
-
-
-@wp.func
-def is_wall(
+def goes_on(
     tree: Tree,
     shapes: Shapes,
     m: Motion,
@@ -209,15 +176,24 @@ def is_wall(
     plane: int,
     radius: wp.float64,
 ):
-    """Whether the edge's shape goes on above the plane right behind a steep contact, farther than the edge may be out of it."""
+    """Whether the given shape of an edge goes on above the plane right behind it, as a wall, or the moving one below it, into a slot.
+
+    Of a wall the contact is steep; what reaches below does so farther than the body sinks in.
+    """
     up = outward(pool, plane)
     away = outward(pool, edge)
-    if wp.dot(up, away) >= STEEP:
-        return False
-    way = pool.gamma[plane] - pool.gamma[edge]
+    facing = wp.dot(up, away)
+    rim = wp.normalize(wp.cross(up, away))
     step = wp.float64(2.0) * slack(pool, pool.gamma[edge], away, plane, radius)
-    behind = pool.gamma[edge] + (wp.dot(way, up) + step / STEEP) * up - step * away
-    return in_given_shape(tree, shapes, m, pool, rows, state, edge, behind)
+    if facing < STEEP:
+        behind = at_height(pool, plane, pool.gamma[edge] - step * away, step / STEEP)
+        if fills_beside(tree, shapes, m, state, given_shape(pool, rows, edge), behind, rim):
+            return True
+    below = step + SUNK * wp.max(-pool.phi0[plane], wp.float64(0.0))
+    # Down along the plane's normal is out of a shape again that leans over: start farther in.
+    inward = below * wp.max(wp.float64(1.0), wp.float64(2.0) * facing / (wp.float64(1.0) - facing * facing))
+    inside = at_height(pool, plane, pool.gamma[edge] + (pool.phi0[edge] + inward) * away, -below)
+    return fills_beside(tree, shapes, m, state, moving_shape(pool, rows, edge), inside, rim)
 
 
 @wp.func
@@ -234,8 +210,8 @@ def stands_out(
     plane: int,
     radius: wp.float64,
 ):
-    """Whether the two shapes of a contact face each other also above a plane, or what is there is a wall."""
-    if is_wall(tree, shapes, m, pool, rows, state, edge, plane, radius):
+    """Whether the two shapes of a contact face each other also above a plane, or go on there or below it."""
+    if goes_on(tree, shapes, m, pool, rows, state, edge, plane, radius):
         return True
     row = pool.row[edge] / 2
     link = moving_link(pool, edge)

@@ -33,6 +33,7 @@ _REPORT_ROWS = {
     "contacts": ("contacts, last step", "{:.0f}"),
     "contacts_peak": ("contacts, peak per world", "{:.0f}"),
     "contacts_dropped": ("contacts dropped (overflow)", "{:.0f}"),
+    "contacts_without_normal": ("contacts without a normal", "{:.0f}"),
     "contact_rows_lost": ("contact rows lost", "{:.0f}"),
     "penetration": ("penetration, last step [m]", "{:.2e}"),
     "unconverged_steps": ("unconverged steps", "{:.0f}"),

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import newton
 import numpy as np
 
-from .basics import quat_matrix
+from .shapes import CONE, CYLINDER, pose
 
-PLANE, BOX, CYLINDER = (int(newton.GeoType[name]) for name in ("PLANE", "BOX", "CYLINDER"))
-WHEELS = (CYLINDER, int(newton.GeoType.CONE))
-FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND, STEEP = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7, 0.25
+FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7
+STEEP = 0.25
 
 
 @dataclass
@@ -37,23 +35,11 @@ class Place:
 
 def rolled_over(model, kin, shape: int, body: int, point: np.ndarray, n: np.ndarray, dt: float) -> float:
     """How far [m] the spin of a cylinder or cone about its axis carries a point of it against ``n``, though its surface stays."""
-    if int(model.shape_type.numpy()[shape]) not in WHEELS or body < 0 or not kin.path[body]:
+    if int(model.shape_type.numpy()[shape]) not in (CYLINDER, CONE) or body < 0 or not kin.path[body]:
         return 0.0
-    placed = model.shape_transform.numpy()[shape].astype(float)
-    axis = kin.rotate(body, quat_matrix(placed[3:])[:, 2])
-    spin = axis * (axis @ kin.omega[body])
-    return max(-dt * n @ np.cross(spin, point - kin.to_world(body, placed[:3])), 0.0)
-
-
-def fills(model, kin, shape: int, point: np.ndarray) -> bool:
-    """Whether a point [m] is inside a shape; known of planes, boxes and cylinders."""
-    placed, body = model.shape_transform.numpy()[shape].astype(float), int(model.shape_body.numpy()[shape])
-    axes = kin.rotate(body, quat_matrix(placed[3:]))
-    at, size = axes.T @ (point - kin.to_world(body, placed[:3])), model.shape_scale.numpy()[shape]
-    kind = int(model.shape_type.numpy()[shape])
-    if kind == CYLINDER:
-        return bool(np.linalg.norm(at[:2]) < size[0] and abs(at[2]) < size[1])
-    return bool((kind == PLANE and at[2] < 0.0) or (kind == BOX and (np.abs(at) < size).all()))
+    center, axes = pose(model, kin, shape)
+    spin = axes[:, 2] * (axes[:, 2] @ kin.omega[body])
+    return max(-dt * n @ np.cross(spin, point - center), 0.0)
 
 
 def internal_edges(places: list[Place], given, velocity, fills) -> set[int]:
@@ -61,16 +47,16 @@ def internal_edges(places: list[Place], given, velocity, fills) -> set[int]:
 
     Such an edge lies in the plane of another contact of the moving body with one of those, which has the same ``velocity`` and
     itself is above the plane of the edge; and no point of the edge's shapes and normal is above the other plane, nor is what the
-    edge's shape ``fills``, right behind a steep edge.
+    edge's shape ``fills`` right behind a steep edge, nor below it what the moving shape fills.
     """
     inside = set()
     for edge in places:
         body = next((b for b in edge.bodies if given(b)), None)
         if body is None or all(map(given, edge.bodies)):
             continue
-        moving = next(b for b in edge.bodies if b != body)
-        at, away = edge.seen_by(body)
-        alike = [p for p in places if p.shapes == edge.shapes and p.n @ edge.n > ALIKE]
+        side = edge.bodies.index(body)
+        moving = edge.bodies[1 - side]
+        alike = [p.seen_by(body) for p in places if p.shapes == edge.shapes and p.n @ edge.n > ALIKE]
         for other in places:
             beside = [b for b in other.bodies if b != moving and given(b)]
             if (
@@ -79,33 +65,63 @@ def internal_edges(places: list[Place], given, velocity, fills) -> set[int]:
                 or np.abs(velocity(beside[0]) - velocity(body)).max() > ROUNDING
             ):
                 continue
-            point, normal = other.seen_by(beside[0])
-            sine = np.linalg.norm(np.cross(normal, away))
-            turned = normal @ away > OPPOSED and (sine > TILTED or normal @ away < 0.0)
-            shallow = edge.phi0 > 0.0 or edge.phi0 >= SUNK * other.phi0
-            radius = 0.0
-            if normal @ away >= ROUND:
-                radius = 2.0 * max(edge.phi0 - other.phi0, 0.0) / max(sine, TILTED) ** 2
-            slack = _tolerance(at, point, sine, radius)
-            if turned and shallow and _lies_in(at, away, point, normal, max(-other.phi0, 0.0), slack):
-                seen = [p.seen_by(body) for p in alike]
-                heights = [(x - point) @ normal for x, _ in seen]
-                slacks = [_tolerance(x, point, np.linalg.norm(np.cross(normal, n)), radius) for x, n in seen]
-                step = 2.0 * _tolerance(at, point, sine, radius)
-                behind = at + ((point - at) @ normal + step / STEEP) * normal - step * away
-                wall = normal @ away < STEEP and fills(edge.shapes[edge.bodies.index(body)], behind)
-                if not wall and not np.any(np.array(heights) > slacks):
-                    inside.add(edge.index)
+            pair = _EdgeAndPlane(*edge.seen_by(body), *other.seen_by(beside[0]), edge.phi0, other.phi0)
+            if (
+                pair.is_flat()
+                and not any(pair.is_below(*seen) for seen in alike)
+                and not pair.goes_on(edge.shapes[side], edge.shapes[1 - side], fills)
+            ):
+                inside.add(edge.index)
     return inside
 
 
-def _lies_in(at, away, point, normal, depth, slack) -> bool:
-    """Whether an edge at a point is in the plane of another contact, whose own point is above the edge's."""
-    height, way = (at - point) @ normal, point - at
-    return -slack - SUNK * depth <= height <= slack and way @ away > _tolerance(at, point)
+@dataclass
+class _EdgeAndPlane:
+    """A contact that may be an edge's, and another one whose plane it may be in."""
 
+    at: np.ndarray
+    away: np.ndarray
+    point: np.ndarray
+    up: np.ndarray
+    phi0: float
+    phi0_plane: float
 
-def _tolerance(at, point, sine=0.0, radius=0.0) -> float:
-    """How far [m] from a plane a point in it may be reported, on a body of a radius, with a normal at an angle of a sine to its."""
-    rounding = ROUNDING * (1.0 + np.linalg.norm(at))
-    return rounding + FLUSH * np.linalg.norm(point - at) + SLID * radius * sine
+    def __post_init__(self):
+        self.facing = self.up @ self.away
+        self.sine = np.linalg.norm(np.cross(self.up, self.away))
+        self.depth = max(-self.phi0_plane, 0.0)
+        apart = max(self.phi0 - self.phi0_plane, 0.0)
+        self.radius = 2.0 * apart / max(self.sine, TILTED) ** 2 if self.facing >= ROUND else 0.0
+        self.slack = self.tolerance(self.at, self.away)
+
+    def tolerance(self, at, away=None) -> float:
+        """How far [m] a point of the plane may be reported from it, on the round body, with a normal at an angle."""
+        sine = 0.0 if away is None else np.linalg.norm(np.cross(self.up, away))
+        return (
+            ROUNDING * (1.0 + np.linalg.norm(at)) + FLUSH * np.linalg.norm(self.point - at) + SLID * self.radius * sine
+        )
+
+    def is_flat(self) -> bool:
+        """Whether the edge is in the plane, is not much deeper, and the other point is above the edge's own plane."""
+        turned = self.facing > OPPOSED and (self.sine > TILTED or self.facing < 0.0)
+        shallow = self.phi0 > 0.0 or self.phi0 >= SUNK * self.phi0_plane
+        height, way = (self.at - self.point) @ self.up, self.point - self.at
+        level = -self.slack - SUNK * self.depth <= height <= self.slack
+        return turned and shallow and level and way @ self.away > self.tolerance(self.at)
+
+    def is_below(self, at, away) -> bool:
+        """Whether the plane is below a point with a normal."""
+        return (at - self.point) @ self.up > self.tolerance(at, away)
+
+    def goes_on(self, given_shape, moving_shape, fills) -> bool:
+        """Whether the one shape goes on above the plane right behind a steep edge, or the other one below it."""
+        rim, step = np.cross(self.up, self.away) / self.sine, 2.0 * self.slack
+        below = step + SUNK * self.depth
+        behind = self.at - step * self.away
+        inside = self.at + (self.phi0 + below * max(1.0, 2.0 * self.facing / (1.0 - self.facing**2))) * self.away
+        wall = self.facing < STEEP and fills(given_shape, self._at_height(step / STEEP, behind), rim)
+        return wall or fills(moving_shape, self._at_height(-below, inside), rim)
+
+    def _at_height(self, height, x):
+        """A point so high above the plane, above or below another one."""
+        return x + (height - (x - self.point) @ self.up) * self.up

@@ -24,15 +24,15 @@ from .convex import (
     regularization,
 )
 from .couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured, require_known
-from .edges import Place, fills, internal_edges, rolled_over
+from .edges import Place, internal_edges, rolled_over
 from .hunt_crossley import HuntCrossley
 from .multibody import Multibody, Snapshot
+from .shapes import fills_beside, find_normal
 
 NO_DRIVE, DRIVE_POSITION, _, DRIVE_POSITION_VELOCITY, DRIVE_EFFORT = range(5)  # newton.JointTargetMode
 RIGID = 1.0e30
 """Stiffness [N/m] beyond what any step resolves."""
-_GEOMETRY = ("shape0", "shape1", "point0", "point1", "margin0", "margin1", "normal")
-_NOTHING = dict.fromkeys(("stiffness", "damping", "friction"))
+_GEOMETRY = ("shape0", "shape1", "point0", "point1", "offset0", "offset1", "margin0", "margin1", "normal")
 LEVERAGE = 10.0
 """Effective mass of a contact of unset materials, at most, in masses of the trees that touch."""
 RIGID_FREQUENCY, RECOVERY_STEPS = 1000.0, 10.0
@@ -246,30 +246,18 @@ class ReferenceSolver(Multibody):
 
     def bodies_in_contact(self, m, kin, contacts, dt):
         """Return the bodies that can move and that a closed contact presses on."""
-        arrays = [contacts.rigid_contact_stiffness, *(getattr(contacts, f"rigid_contact_{n}") for n in _GEOMETRY)]
-        stiffness, *data = (None if array is None else array.numpy().astype(float) for array in arrays)
-        shape0, shape1, point0, point1, margin0, margin1, normal = data
-        materials, shape_body, bodies = Materials(self.model, self.options), self.model.shape_body.numpy(), set()
-        for i in range(min(int(contacts.rigid_contact_count.numpy()[0]), contacts.rigid_contact_max)):
-            shapes = int(shape0[i]), int(shape1[i])
-            if min(shapes) < 0 or shape_body[shapes[0]] == shape_body[shapes[1]]:
-                continue
-            a, b = (int(shape_body[s]) for s in shapes)
-            apart = unit(normal[i]) @ (kin.to_world(b, point1[i]) - kin.to_world(a, point0[i]))
-            k = _override_material(*materials.pair(*shapes, dt)[:3], {**_NOTHING, "stiffness": stiffness}, i)[0]
-            if apart <= margin0[i] + margin1[i] and k > 0.0:
-                bodies |= {x for x in (a, b) if x >= 0 and m.unknown[kin.path[x]].any()}
+        data, optional = _read(contacts)
+        materials, bodies = Materials(self.model, self.options), set()
+        for place in self._places(kin, contacts, data, dt):
+            k = _override_material(*materials.pair(*place.shapes, dt)[:3], optional, place.index)[0]
+            if len(set(place.bodies)) == 2 and place.phi0 <= 0.0 and k > 0.0:
+                bodies |= {x for x in place.bodies if x >= 0 and m.unknown[kin.path[x]].any()}
         return bodies
 
     def contact_rows(self, m, kin, A, v0, v_star, contacts, dt):
         """Return the contacts that move at least one unknown dof."""
         options, model = self.options, self.model
-        names = ("shape0", "shape1", "point0", "point1", "offset0", "offset1", "margin0", "margin1", "normal")
-        data = {n: getattr(contacts, f"rigid_contact_{n}").numpy() for n in names}
-        optional = {}
-        for name in ("stiffness", "damping", "friction", "surface_velocity"):
-            array = getattr(contacts, f"rigid_contact_{name}", None)
-            optional[name] = None if array is None else array.numpy().astype(float)
+        data, optional = _read(contacts)
         materials = Materials(model, options)
         blocks = np.where(m.block_mask(whole=options.contact_weight == "joint_blocks"), A, 0.0)
         blocks = blocks[np.ix_(m.unknown, m.unknown)]
@@ -325,9 +313,15 @@ class ReferenceSolver(Multibody):
             if min(shapes) < 0 or shapes[0] == shapes[1]:
                 continue
             bodies = int(shape_body[shapes[0]]), int(shape_body[shapes[1]])
-            n = unit(data["normal"][i].astype(float))
+            n = data["normal"][i].astype(float)
             support = [kin.to_world(b, data[f"point{s}"][i].astype(float)) for s, b in enumerate(bodies)]
             surface = [support[s] + kin.rotate(b, data[f"offset{s}"][i].astype(float)) for s, b in enumerate(bodies)]
+            if not n.any():
+                n, reach = find_normal(self.model, kin, shapes, support)
+                support, surface = ([x[s] + reach[s] for s in (0, 1)] for x in (support, surface))
+            if not n.any():
+                continue
+            n = unit(n)
             phi0 = n @ (support[1] - support[0]) - float(data["margin0"][i]) - float(data["margin1"][i])
             spared = 0.0
             if phi0 > 0.0 and not self.options.dissipation_ahead_of_touch:
@@ -344,7 +338,7 @@ class ReferenceSolver(Multibody):
             return body < 0 or not m.unknown[kin.path[body]].any()
 
         passed_over = internal_edges(
-            places, given, lambda body: self._given_velocity(m, kin, v0, body), partial(fills, self.model, kin)
+            places, given, lambda body: self._given_velocity(m, kin, v0, body), partial(fills_beside, self.model, kin)
         )
         return [place for place in places if place.index not in passed_over]
 
@@ -518,6 +512,15 @@ class Materials:
         total = self.k[a] + self.k[b]
         weight = self.k[a] / total if total > 0.0 else 0.5
         return (1.0 - weight) * self.d[a] + weight * self.d[b]
+
+
+def _read(contacts):
+    """Return where Newton's contacts are, by name, and what they override of materials, None where they have no such array."""
+    optional = {}
+    for name in ("stiffness", "damping", "friction", "surface_velocity"):
+        array = getattr(contacts, f"rigid_contact_{name}", None)
+        optional[name] = None if array is None else array.numpy().astype(float)
+    return {name: getattr(contacts, f"rigid_contact_{name}").numpy() for name in _GEOMETRY}, optional
 
 
 def _override_material(k, tau, mu, optional, i):

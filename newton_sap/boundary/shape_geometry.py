@@ -1,0 +1,96 @@
+"""Shapes as they stand in the world: where they are, what they fill, and which way is out of an ellipsoid."""
+
+import newton
+import warp as wp
+
+from ..multibody.spatial import to_quatd, to_vec3d
+from ..workspace import Motion, Shapes, StateArrays, Tree
+
+wp.set_module_options({"enable_backward": False})
+
+_KINDS = ("PLANE", "SPHERE", "CAPSULE", "ELLIPSOID", "CYLINDER", "BOX", "CONE")
+PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, CONE = (wp.constant(int(newton.GeoType[kind])) for kind in _KINDS)
+
+
+@wp.func
+def to_transformd(X: wp.transform):
+    """Widen a transform to float64."""
+    return wp.transformd(to_vec3d(wp.transform_get_translation(X)), to_quatd(wp.transform_get_rotation(X)))
+
+
+@wp.func
+def body_pose(tree: Tree, m: Motion, state: StateArrays, body: int):
+    """Where a body is: a link, one that no joint moves (as its state says), or -1, the static world."""
+    X = wp.transform_identity(dtype=wp.float64)
+    if body >= 0:
+        link = tree.bodies[body].link
+        if link >= 0:
+            X = wp.transformd(m.position[link], m.rotation[link])
+        else:
+            X = to_transformd(state.body_q[body])
+    return X
+
+
+@wp.func
+def shape_pose(tree: Tree, shapes: Shapes, m: Motion, state: StateArrays, shape: int):
+    """Where a shape is."""
+    return body_pose(tree, m, state, shapes.body[shape]) * to_transformd(shapes.transform[shape])
+
+
+@wp.func
+def fills(shapes: Shapes, shape: int, point: wp.vec3d):
+    """Whether a point [m], in the axes of a shape, is inside it; of meshes, hulls and heightfields that is not known."""
+    size = to_vec3d(shapes.scale[shape])
+    kind = shapes.type[shape]
+    aside = wp.sqrt(point[0] * point[0] + point[1] * point[1])
+    height = wp.abs(point[2])
+    inside = kind == PLANE and point[2] < wp.float64(0.0)
+    if kind == SPHERE:
+        inside = wp.length(point) < size[0]
+    elif kind == CAPSULE:
+        inside = wp.length(wp.vec2d(aside, wp.max(height - size[1], wp.float64(0.0)))) < size[0]
+    elif kind == ELLIPSOID:
+        inside = wp.length(wp.cw_div(point, size)) < wp.float64(1.0)
+    elif kind == CYLINDER:
+        inside = aside < size[0] and height < size[1]
+    elif kind == BOX:
+        inside = wp.abs(point[0]) < size[0] and wp.abs(point[1]) < size[1] and height < size[2]
+    elif kind == CONE:
+        inside = height < size[1] and aside < size[0] * (size[1] - point[2]) / (wp.float64(2.0) * size[1])
+    return inside
+
+
+@wp.func
+def fills_beside(
+    tree: Tree, shapes: Shapes, m: Motion, state: StateArrays, shape: int, point: wp.vec3d, aside: wp.vec3d
+):
+    """Whether a shape fills a point [m] of the world that is taken a tenth of the way to the shape's middle along a unit vector.
+
+    So an end of an edge counts as the edge does.
+    """
+    X = shape_pose(tree, shapes, m, state, shape)
+    to_middle = wp.transform_get_translation(X) - point
+    taken = point + wp.float64(0.1) * wp.dot(to_middle, aside) * aside
+    return fills(shapes, shape, wp.transform_point(wp.transform_inverse(X), taken))
+
+
+@wp.func
+def out_of_ellipsoid(shapes: Shapes, shape: int, X: wp.transformd, point: wp.vec3d):
+    """Unit vector across the ellipsoid of the same centre and proportions through a point; zero of other shapes."""
+    out = wp.vec3d()
+    if shapes.type[shape] == ELLIPSOID:
+        size = to_vec3d(shapes.scale[shape])
+        at = wp.transform_point(wp.transform_inverse(X), point)
+        out = wp.normalize(wp.transform_vector(X, wp.cw_div(at, wp.cw_mul(size, size))))
+    return out
+
+
+@wp.func
+def depth_in_ellipsoid(shapes: Shapes, shape: int, X: wp.transformd, point: wp.vec3d, way: wp.vec3d):
+    """How far [m] an ellipsoid reaches beyond a point along a unit vector; zero of other shapes."""
+    depth = wp.float64(0.0)
+    if shapes.type[shape] == ELLIPSOID:
+        along = wp.transform_vector(wp.transform_inverse(X), way)
+        reach = wp.length(wp.cw_mul(to_vec3d(shapes.scale[shape]), along))
+        depth = reach - wp.dot(way, point - wp.transform_get_translation(X))
+    return depth

@@ -1,0 +1,64 @@
+"""Shapes as they stand in the world, in NumPy: what they fill, and which way is out of an ellipsoid."""
+
+from __future__ import annotations
+
+import newton
+import numpy as np
+
+from .basics import quat_matrix
+
+_KINDS = ("PLANE", "SPHERE", "CAPSULE", "ELLIPSOID", "CYLINDER", "BOX", "CONE")
+PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, CONE = (int(newton.GeoType[kind]) for kind in _KINDS)
+
+
+def pose(model, kin, shape: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the centre of a shape is [m], and its axes as columns."""
+    placed, body = model.shape_transform.numpy()[shape].astype(float), int(model.shape_body.numpy()[shape])
+    return kin.to_world(body, placed[:3]), kin.rotate(body, quat_matrix(placed[3:]))
+
+
+def fills_beside(model, kin, shape: int, point: np.ndarray, aside: np.ndarray) -> bool:
+    """Whether a point [m], a tenth of the way to a shape's middle along a unit vector, is inside the shape.
+
+    Known of shapes that are neither meshes nor hulls nor heightfields.
+    """
+    center, axes = pose(model, kin, shape)
+    x, y, z = axes.T @ (point - center + 0.1 * aside * (aside @ (center - point)))
+    a, b, c = model.shape_scale.numpy()[shape].astype(float)
+    aside = np.hypot(x, y)
+    inside = {
+        PLANE: lambda: z < 0.0,
+        SPHERE: lambda: np.hypot(aside, z) < a,
+        CAPSULE: lambda: np.hypot(aside, max(abs(z) - b, 0.0)) < a,
+        ELLIPSOID: lambda: (x / a) ** 2 + (y / b) ** 2 + (z / c) ** 2 < 1.0,
+        CYLINDER: lambda: aside < a and abs(z) < b,
+        BOX: lambda: abs(x) < a and abs(y) < b and abs(z) < c,
+        CONE: lambda: -b < z and aside * 2.0 * b < a * (b - z),
+    }.get(int(model.shape_type.numpy()[shape]), bool)
+    return bool(inside())
+
+
+def out_of_ellipsoid(model, kin, shape: int, point: np.ndarray) -> np.ndarray:
+    """Return the unit normal [world axes] of the ellipsoid of a shape's centre and proportions through a point; zero of other shapes."""
+    center, axes = pose(model, kin, shape)
+    if int(model.shape_type.numpy()[shape]) != ELLIPSOID or not np.any(point - center):
+        return np.zeros(3)
+    out = axes @ np.diag(model.shape_scale.numpy()[shape].astype(float) ** -2.0) @ axes.T @ (point - center)
+    return out / np.linalg.norm(out)
+
+
+def depth_in_ellipsoid(model, kin, shape: int, point: np.ndarray, way: np.ndarray) -> float:
+    """Return how far [m] an ellipsoid reaches beyond a point along a unit vector; zero of other shapes."""
+    if int(model.shape_type.numpy()[shape]) != ELLIPSOID:
+        return 0.0
+    center, axes = pose(model, kin, shape)
+    return float(np.linalg.norm(model.shape_scale.numpy()[shape] * (axes.T @ way)) - way @ (point - center))
+
+
+def find_normal(model, kin, shapes, points) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the normal that ellipsoids give a contact without one, zero if neither shape is one, and how far they reach along it."""
+    n = out_of_ellipsoid(model, kin, shapes[0], points[0]) - out_of_ellipsoid(model, kin, shapes[1], points[1])
+    if n.any():
+        n = n / np.linalg.norm(n)
+    sides = zip(shapes, points, (n, -n), strict=True)
+    return n, [way * depth_in_ellipsoid(model, kin, shape, point, way) for shape, point, way in sides]
