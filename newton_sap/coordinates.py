@@ -16,6 +16,7 @@ import newton
 import numpy as np
 
 from .boundary.convention import SapState
+from .boundary.topology import FLYING as _FLYING
 from .conventions import convention as lookup
 from .conventions import convert_twist, convert_wrench, join, rotation_matrix, split
 from .conventions.frames import rotate as times
@@ -40,7 +41,7 @@ class TreeJoint:
     dofs: slice
     """Its dofs in ``joint_qd``."""
     is_free: bool
-    """Whether it is a FREE or DISTANCE joint."""
+    """Whether it is a FREE, DISTANCE or ROD joint."""
 
 
 def tree_joints(model: newton.Model) -> tuple[TreeJoint, ...]:
@@ -48,9 +49,8 @@ def tree_joints(model: newton.Model) -> tuple[TreeJoint, ...]:
     starts, ends = model.articulation_start.numpy(), model.articulation_end.numpy()
     parent, child, kind = model.joint_parent.numpy(), model.joint_child.numpy(), model.joint_type.numpy()
     dofs = model.joint_qd_start.numpy()
-    free = (int(newton.JointType.FREE), int(newton.JointType.DISTANCE))
     return tuple(
-        TreeJoint(j, int(parent[j]), int(child[j]), slice(int(dofs[j]), int(dofs[j + 1])), int(kind[j]) in free)
+        TreeJoint(j, int(parent[j]), int(child[j]), slice(int(dofs[j]), int(dofs[j + 1])), int(kind[j]) in _FLYING)
         for a in range(model.articulation_count)
         for j in range(int(starts[a]), int(ends[a]))
     )
@@ -257,7 +257,7 @@ class Coordinates:
     def joint_f(self, force) -> np.ndarray:
         """Return generalised forces (..., D) as ``Control.joint_f`` wants them.
 
-        They differ for FREE and DISTANCE joints, whose velocity is in the axes of the parent's anchor while their
+        They differ for FREE, DISTANCE and ROD joints, whose velocity is in the axes of the parent's anchor while their
         ``joint_f`` is a wrench at the child's COM in world axes.
         """
         force = self._joint_values(force, "force")

@@ -214,7 +214,7 @@ def adapt(target: type, original: type) -> type:
 
 
 def _is_cable_part(model: Any) -> bool:
-    """Whether a coupled solver hands out a part with cables, which stay with the solver that knows them."""
+    """Whether a coupled solver hands out a part with cables, which stay with the solver that the coupling was set up for."""
     if isinstance(model, newton.Model) or not getattr(model, "joint_count", 0):
         return False
     return bool((model.joint_type.numpy() == int(newton.JointType.ROD)).any())

@@ -43,7 +43,7 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("prismatic, revolute, ball, fixed, free, D6", YES, f"{REFERENCE}::test_each_joint_type_equals_the_reference", "yyyyyy"),
         Feature("free joint below a moving body", YES, "test_boundary::test_descendant_free_body_flies_alone", "nypyyp"),
         Feature("distance", YES, f"{COUPLINGS}::test_distance_joint_swings_with_the_period_of_a_pendulum", "npnynp", "minimum and maximum, in a tree or as a loop"),
-        Feature("rod (cable)", NO, f"{BAD}::test_bad_model", "nnnnyn", "`NotImplementedError`; use SolverVBD"),
+        Feature("rod (cable)", YES, "test_rods::test_a_cable_hangs_as_its_energy_says", "nnnnyn", "stretch, shear, bend, twist with damping, in a tree or as a loop; best up to 80 segments"),
         Feature("anchor frames and axes changed at run time", YES, f"{RUNTIME}::test_joint_frames_change_at_run_time", "yyyyyy"),
         Feature("joint switched off (`joint_enabled`) in a tree", NO, f"{BAD}::test_bad_model", "nnnyyn", "`NotImplementedError`; replace it by a free joint"),
     ],
@@ -99,7 +99,7 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("observables `body_qdd`, `body_parent_f`, `contact_f`", YES, f"{REFERENCE}::test_contact_forces_equal_the_reference", "yppppp", "`contact_f` with torque"),
         Feature("observables of contacts and drives per dof and per contact", YES, "test_observables::test_generalised_contact_force_is_the_transposed_jacobian", "pnnnnn", "forces per dof; impulse, gap, slip ([observables.md](observables.md))"),
         Feature("gradients by Warp's tape, contacts included", YES, "test_gradients::test_contacts_against_differences", "nynnnn", "by the implicit function theorem ([gradients.md](gradients.md))"),
-        Feature("gradients through loops, equality, mimic and distance joints", YES, "test_gradients::test_loops_against_differences", "n?nnnn", "springs, drives and limits along the axes of a loop joint make them NaN"),
+        Feature("gradients through loops, equality, mimic and distance joints", YES, "test_gradients::test_loops_against_differences", "n?nnnn", "rods, and springs, drives and limits along the axes of a loop joint, make them NaN"),
         Feature("gradients through tendons, spin friction, restitution", NO, "test_bad_input::test_bad_model", "n?nnnn", "`NotImplementedError`"),
     ],
     "Contacts": [

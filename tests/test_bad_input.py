@@ -46,15 +46,6 @@ def body_value(name, value, row=0):
 # Models that cannot be simulated, each with the words its message must contain
 
 
-def rod_joint():
-    builder = newton.ModelBuilder()
-    bodies = [builder.add_link(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), label=f"piece_{i}") for i in range(2)]
-    first = builder.add_joint_free(bodies[0])
-    rod = builder.add_joint_rod(bodies[0], bodies[1], label="cable")
-    builder.add_articulation([first, rod])
-    return finalize(builder)
-
-
 def massless_root():
     """A joint between two bodies without mass, neither of which is tied to the world."""
     builder = hinge()
@@ -132,7 +123,6 @@ def bouncer_with_gradients():
 
 
 BAD_MODELS = {
-    "rod joint": (rod_joint, (NotImplementedError, ValueError), ["cable", "rod"]),
     "massless body without joint": (massless_root, ValueError, ["stray", "without a joint", "mass"]),
     "zero mass": (massless_body, ValueError, ["forearm", "mass"]),
     "negative mass": (lambda: body_value("body_mass", -2.0), ValueError, ["forearm", "mass", "-2"]),

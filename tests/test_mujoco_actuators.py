@@ -570,5 +570,5 @@ def test_a_position_actuator_of_a_free_joint_is_no_secret():
     """Nothing drives a free joint; the joint is named."""
     text = """<mujoco><worldbody><body><freejoint name="f"/><geom type="sphere" size=".1" mass="1"/></body></worldbody>
       <actuator><position joint="f" kp="100"/></actuator></mujoco>"""
-    with pytest.warns(UserWarning, match=r"/f'\).*drives no free or distance joint"):
+    with pytest.warns(UserWarning, match=r"/f'\).*drives no free, distance or rod joint"):
         SolverSAP(finish(text))

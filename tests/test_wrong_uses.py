@@ -110,7 +110,7 @@ def test_warnings_point_at_the_line_that_caused_them():
     driven = model()
     driven.joint_target_ke.fill_(1.0)
     driven.joint_target_mode.fill_(int(newton.JointTargetMode.POSITION))
-    with pytest.warns(UserWarning, match="drives no free or distance joint") as of_the_model:
+    with pytest.warns(UserWarning, match="drives no free, distance or rod joint") as of_the_model:
         solver = SolverSAP(driven)
     state = driven.state(requires_grad=True)
     with pytest.warns(UserWarning, match="leave nothing on a tape") as of_the_state:

@@ -6,7 +6,7 @@ origin, ``[w, v_O]`` and ``[tau_O, f]``. With ``r = r_OC`` the vector from origi
     u_sap = P_v(r) u_public     P_v(r) = [[0, I], [I, [r]x]]
     g_sap = P_f(r) g_public     P_f(r) = [[[r]x, I], [I, 0]] = P_v(r)^-T
 
-so that power ``g . u`` is the same in both. Only free and distance joints change; every other joint is copied.
+so that power ``g . u`` is the same in both. Only free, distance and rod joints change; every other joint is copied.
 Components of a free joint's velocity are in its parent-anchor axes, those of its force in world axes, as in Newton.
 """
 

@@ -20,6 +20,7 @@ from ..constraints.coupling_table import (
     LOOP_LAWS,
     MIMIC_JOINT,
     MIMIC_ROW,
+    ROD,
     TENDON,
     TENDON_LAWS,
     TENDON_LENGTHS,
@@ -80,7 +81,7 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
     """
     host = OnHost(model)
     entries = [entry for j in loop_joints for entry in _loop(model, host, topology, j)]
-    entries += _distances(host, topology)
+    entries += _between_flying(host, topology)
     entries += _ball_limits(model, host, topology)
     entries += _mimics(model, host, topology)
     entries += _equalities(model, host, topology)
@@ -230,8 +231,8 @@ def _loop(model, host: OnHost, topology, j: int) -> list[Coupling]:
     if kind == newton.JointType.FREE or group is None:
         return []
     where = dict(group=group, joint=j, body_a=a, body_b=b, axis_start=start)
-    if kind == newton.JointType.DISTANCE:
-        return [Coupling(DISTANCE_RANGE, **where)]
+    if kind in _BETWEEN_FLYING:
+        return [Coupling(_BETWEEN_FLYING[kind], **where)]
     linear, angular = (int(x) for x in host.joint_dof_dim[j])
     if kind == newton.JointType.BALL:
         linear, angular = 0, 3
@@ -274,15 +275,20 @@ def _require_independent(model, host: OnHost, j: int, start: int, linear: int) -
         )
 
 
-def _distances(host: OnHost, topology) -> list[Coupling | None]:
-    """Tree joints of type DISTANCE move freely within their bounds."""
+_BETWEEN_FLYING = {newton.JointType.DISTANCE: DISTANCE_RANGE, newton.JointType.ROD: ROD}
+"""What acts between the anchors of joints that by themselves hold nothing."""
+
+
+def _between_flying(host: OnHost, topology) -> list[Coupling | None]:
+    """Tree joints of type DISTANCE move freely within their bounds, those of type ROD against their elasticity."""
     out = []
     for j in topology.arrays["link_joint"]:
-        if j != FREELY and host.joint_type[j] == int(newton.JointType.DISTANCE):
+        kind = None if j == FREELY else newton.JointType(int(host.joint_type[j]))
+        if kind in _BETWEEN_FLYING:
             a, b = int(host.joint_parent[j]), int(host.joint_child[j])
             start = int(host.joint_qd_start[j])
             group = _group_of_bodies(topology, a, b)
-            out.append(Coupling(DISTANCE_RANGE, group, joint=int(j), body_a=a, body_b=b, axis_start=start))
+            out.append(Coupling(_BETWEEN_FLYING[kind], group, joint=int(j), body_a=a, body_b=b, axis_start=start))
     return out
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import newton
 import numpy as np
 
-from .topology import actuator_table, joint_name, mass_block
+from .topology import FLYING, actuator_table, joint_name, mass_block
 
 _POSITION = int(newton.JointTargetMode.POSITION)
-_TURNING = [int(kind) for kind in (newton.JointType.FREE, newton.JointType.DISTANCE, newton.JointType.BALL)]
+_TURNING = (*FLYING, int(newton.JointType.BALL))
 
 
 def damping_ratios(model) -> list[tuple[int, list[int], bool]]:

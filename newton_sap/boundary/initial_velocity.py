@@ -7,9 +7,10 @@ joint's velocity is taken from the body, so that such scenes start the same unde
 
 from __future__ import annotations
 
-import newton
 import numpy as np
 import warp as wp
+
+from .topology import FLYING
 
 wp.set_module_options({"enable_backward": False})
 
@@ -21,12 +22,11 @@ def joints_that_adopt_body_velocity(model, topology) -> np.ndarray:
     roots = topology.arrays["link_joint"][topology.arrays["tree_link_start"][:-1]]
     types, start = model.joint_type.numpy(), model.joint_qd_start.numpy()
     joint_qd, body_qd, child = model.joint_qd.numpy(), model.body_qd.numpy(), model.joint_child.numpy()
-    free = (int(newton.JointType.FREE), int(newton.JointType.DISTANCE))
     return np.array(
         [
             j
             for j in roots
-            if j >= 0 and types[j] in free and not joint_qd[start[j] : start[j] + 6].any() and body_qd[child[j]].any()
+            if j >= 0 and types[j] in FLYING and not joint_qd[start[j] : start[j] + 6].any() and body_qd[child[j]].any()
         ],
         dtype=np.int32,
     )

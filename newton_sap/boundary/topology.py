@@ -12,7 +12,9 @@ from ..linalg.cholesky import skyline_entries
 from ..linalg.chunks import CHUNK
 from ..workspace import DIRECT_DOFS, DIRECT_TREES, Tree
 
-SUPPORTED_JOINTS = ("PRISMATIC", "REVOLUTE", "BALL", "FIXED", "FREE", "DISTANCE", "D6")
+SUPPORTED_JOINTS = ("PRISMATIC", "REVOLUTE", "BALL", "FIXED", "FREE", "DISTANCE", "D6", "ROD")
+FLYING = tuple(int(kind) for kind in (newton.JointType.FREE, newton.JointType.DISTANCE, newton.JointType.ROD))
+"""Types with six velocities, whose joint by itself holds nothing."""
 
 DRIVING = [
     int(newton.JointTargetMode.POSITION), int(newton.JointTargetMode.VELOCITY), int(newton.JointTargetMode.POSITION_VELOCITY)
@@ -120,7 +122,7 @@ def build_topology(model, threads: int = 1) -> Topology:
     """Return the structure of a model, for so many CPU threads.
 
     Raises:
-        NotImplementedError: A joint that is not simulated (cable, disabled tree joint), by name.
+        NotImplementedError: A joint that is not simulated (of an unknown type, or a disabled tree joint), by name.
     """
     inbound, loops = _inbound_joints(model)
     trees = _trees(model, inbound)
@@ -177,7 +179,7 @@ def _require_supported_joints(model) -> None:
         if kind not in SUPPORTED_JOINTS:
             raise NotImplementedError(
                 f"{joint_name(model, j)} has type {kind}, which SolverSAP does not simulate; use one of "
-                f"{', '.join(SUPPORTED_JOINTS)}, or SolverVBD for cables"
+                f"{', '.join(SUPPORTED_JOINTS)}"
             )
 
 
@@ -305,8 +307,8 @@ def link_kinds(model, link_joint: np.ndarray) -> np.ndarray:
 
 
 def flying_links(model, link_joint: np.ndarray) -> np.ndarray:
-    """Return which links have six velocities: on free and distance joints, or on none."""
-    return np.isin(link_kinds(model, link_joint), (int(newton.JointType.FREE), int(newton.JointType.DISTANCE)))
+    """Return which links have six velocities: on free, distance and rod joints, or on none."""
+    return np.isin(link_kinds(model, link_joint), FLYING)
 
 
 def mass_block(arrays, A: np.ndarray, tree: int, locked: int = 0) -> np.ndarray:
@@ -503,7 +505,7 @@ def joint_dofs(model, joints: list[int]) -> list[list[tuple[int, int]]]:
     for j in joints:
         if j == FREELY:
             dofs.append([(-1, -1)] * 6)
-        elif kinds[j] in (newton.JointType.FREE, newton.JointType.DISTANCE):
+        elif kinds[j] in FLYING:
             dofs.append([(qd_start[j] + i, -1) for i in (3, 4, 5, 0, 1, 2)])  # angular first
         elif kinds[j] == newton.JointType.BALL:
             dofs.append([(qd_start[j] + i, -1) for i in range(3)])

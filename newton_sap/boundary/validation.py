@@ -14,7 +14,7 @@ from .. import attributes
 from ..multibody.joints import MOST_AXES
 from ..workspace import Bodies, Joints, Shapes
 from .model_parts import whole_of
-from .topology import FREELY, body_name, driven_dofs, joint_name, mass_block
+from .topology import FLYING, FREELY, body_name, driven_dofs, joint_name, mass_block
 
 _FINITE = {
     "body": ("body_mass", "body_inertia", "body_com"),
@@ -98,9 +98,10 @@ def validate_topology(model, topology) -> None:
         kinematic = parent[link] < 0 and flags[body] & int(newton.BodyFlags.KINEMATIC)
         bare = [d for d in dofs if joint == FREELY or armature[arrays["dof_qd"][d]] == 0.0]
         if bare and subtree[link] == 0.0 and not kinematic:
+            held = ", or make it kinematic (newton.BodyFlags.KINEMATIC) to hold it" if parent[link] < 0 else ""
             raise ValueError(
                 f"{_mover(model, joint)} moves {body_name(model, body)} and what hangs on it, which has no mass; "
-                "give it mass (a shape with density, or mass and inertia), or the joint armature"
+                f"give it mass (a shape with density, or mass and inertia), or the joint armature{held}"
             )
     _require_orthogonal_axes(model, topology)
 
@@ -257,22 +258,22 @@ def _joint_types_of_dofs(model) -> np.ndarray:
 
 def _refuse_free_springs(model) -> None:
     """Refuse springs where there is no coordinate to hold."""
-    flies = np.isin(_joint_types_of_dofs(model), (newton.JointType.FREE, newton.JointType.DISTANCE))
+    flies = np.isin(_joint_types_of_dofs(model), FLYING)
     for dof in np.flatnonzero(flies & (model.joint_stiffness.numpy() > 0.0))[:1]:
         raise NotImplementedError(
-            f"joint_stiffness of {owner_name(model, 'dof', dof)} is a spring on a free or distance joint, which SolverSAP does "
-            "not simulate; set it to 0, or use a D6 joint of six axes"
+            f"joint_stiffness of {owner_name(model, 'dof', dof)} is a spring on a free, distance or rod joint, which SolverSAP "
+            "does not simulate; set it to 0, or use a D6 joint of six axes or a rod's own stiffness"
         )
 
 
 def _warn_of_free_drives(model) -> None:
     """Say that nothing drives what has no axis."""
-    flies = np.isin(_joint_types_of_dofs(model), (newton.JointType.FREE, newton.JointType.DISTANCE))
+    flies = np.isin(_joint_types_of_dofs(model), FLYING)
     gains = (model.joint_target_ke.numpy() != 0.0) | (model.joint_target_kd.numpy() != 0.0)
     for dof in np.flatnonzero(flies & gains & driven_dofs(model))[:1]:
         warnings.warn(
             f"{owner_name(model, 'dof', dof)} has a drive (joint_target_mode, joint_target_ke, joint_target_kd), and SolverSAP "
-            "drives no free or distance joint; command joint_f, or use a D6 joint of six axes",
+            "drives no free, distance or rod joint; command joint_f, or use a D6 joint of six axes",
             stacklevel=5,
         )
 

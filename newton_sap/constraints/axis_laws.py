@@ -180,18 +180,27 @@ def velocity_limit_law(joints: Joints, options: JointOptions, axis: Axis):
 
 
 @wp.func
-def passive_law(
+def spring_law(
     options: JointOptions, axis: Axis, stiffness: wp.float32, damping: wp.float32, stretch: wp.float64, dt: wp.float64
 ):
-    """Spring and damper at the end of the step; ``stretch`` is the rest coordinate minus the present one."""
+    """Spring and damper at the end of the step."""
     k = wp.float64(stiffness)
-    if options.explicit_springs == 1:
-        k = wp.float64(0.0)
     gain = dt * k + wp.float64(damping)
     if gain <= wp.float64(0.0):
         return RowLaw()
     R = wp.max(wp.float64(1.0) / (dt * gain), near_rigid(options.beta, axis.w))
     return row_law(wp.float64(1.0), k * stretch / gain, R, -UNBOUNDED, UNBOUNDED)
+
+
+@wp.func
+def passive_law(
+    options: JointOptions, axis: Axis, stiffness: wp.float32, damping: wp.float32, stretch: wp.float64, dt: wp.float64
+):
+    """Spring and damper of an axis, without a spring that is explicit; ``stretch`` is the rest coordinate minus the present one."""
+    implicit = stiffness
+    if options.explicit_springs == 1:
+        implicit = wp.float32(0.0)
+    return spring_law(options, axis, implicit, damping, stretch, dt)
 
 
 @wp.func

@@ -2,7 +2,7 @@
 
 A *coupling* ties two bodies, or some joints, and owns ``ROWS`` row slots. What holds is a row with the near-rigid bound
 as its compliance (F 2.9); what acts along the free axes of a loop joint is in ``loop_axes``, the limits of ball joints
-in ``ball_limits``; the rows of MuJoCo's tendons are a kernel of their own, in ``tendons``.
+in ``ball_limits``, the elasticity of cables in ``rods``; the rows of MuJoCo's tendons are a kernel of their own, in ``tendons``.
 """
 
 import warp as wp
@@ -36,10 +36,12 @@ from .coupling_table import (
     LOOP_FORCES,
     LOOP_LAWS,
     MIMIC_JOINT,
+    ROD,
     is_enabled,
     is_tendon,
 )
 from .loop_axes import loop_axis_rows
+from .rods import rod_rows
 
 wp.set_module_options({"enable_backward": False})
 
@@ -539,6 +541,8 @@ def assemble_couplings(
                 a, b = coupled_anchors(tree, joints, table, m, c)
                 if kind == DISTANCE_RANGE:
                     row = distance_rows(tree, joints, table, m, pool, problem, c, row, a, b, step.options, dt)
+                elif kind == ROD:
+                    row = rod_rows(tree, joints, table, m, pool, problem, c, row, a, b, step, dt)
                 else:
                     row = hold_bodies(tree, joints, table, m, pool, problem, c, row, a, b, step.options, dt)
         clear_rest(pool, c, row)

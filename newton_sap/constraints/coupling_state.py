@@ -5,8 +5,9 @@ import warp as wp
 from ..workspace import CouplingTable, Joints, Motion, StateArrays, Tree
 from .coupler_pool import Anchor, joint_anchors, relative_velocity
 from .couplers import Held, coupled_anchors, held_rotations, held_translations
-from .coupling_table import BODIES, DISTANCE_RANGE, LOOP_FORCES, TENDON, is_enabled
+from .coupling_table import BODIES, DISTANCE_RANGE, LOOP_FORCES, ROD, TENDON, is_enabled
 from .loop_axes import error_of, loop_axis
+from .rods import rod_energy
 from .tendon_paths import path_motion
 from .tendons import length_at_zero, spring_stretch, sum_of_terms
 
@@ -112,9 +113,11 @@ def measure_couplings(
         stored = stored_by_axis(tree, joints, table, m, state.joint_q, c)
     out.kinetic[c] = wp.float64(0.5) * wp.float64(stored.armature) * stored.rate * stored.rate
     out.potential[c] = wp.float64(0.5) * wp.float64(stored.stiffness) * stored.stretch * stored.stretch
-    if is_enabled(table, c) and (kind == BODIES or kind == DISTANCE_RANGE):
+    if is_enabled(table, c) and (kind == BODIES or kind == DISTANCE_RANGE or kind == ROD):
         a, b = coupled_anchors(tree, joints, table, m, c)
-        if kind == DISTANCE_RANGE:
+        if kind == ROD:
+            out.potential[c] = rod_energy(joints, table, c, a, b)
+        elif kind == DISTANCE_RANGE:
             out.gap[c] = excess_distance(joints, table, c, a, b)
         else:
             out.gap[c] = size_of(held_translations(joints, table, c, a, b))

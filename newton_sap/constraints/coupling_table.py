@@ -16,6 +16,7 @@ LOOP_LAWS = wp.constant(3)  # limits, drive and dry friction of one free axis of
 LOOP_FORCES = wp.constant(4)  # its spring, damper, armature and effort
 BALL_LIMITS = wp.constant(5)  # swing and twist of a ball joint, in a tree or closing a loop
 TENDON = wp.constant(6)  # half of the laws of a tendon
+ROD = wp.constant(8)  # anchors on two bodies, held by the elasticity of a cable
 TENDON_LENGTHS = wp.constant(7)  # the length of one as a polynomial of another's
 
 # Where the coefficients of a coordinate coupling live.

@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 
-PRISMATIC, REVOLUTE, BALL, FIXED, FREE, DISTANCE, D6 = range(7)  # newton.JointType
+PRISMATIC, REVOLUTE, BALL, FIXED, FREE, DISTANCE, D6, ROD = range(8)  # newton.JointType
+FLYING = (FREE, DISTANCE, ROD)
+"""Joints of six velocities."""
 
 
 def quat_mul(a, b):

@@ -17,7 +17,9 @@ from ..boundary.topology import equality_table
 from .basics import (
     BALL,
     DISTANCE,
+    FLYING,
     FREE,
+    ROD,
     ball_error,
     compose,
     quat_exp,
@@ -28,6 +30,7 @@ from .basics import (
     unit,
 )
 from .convex import clamped_linear, limit_gains, near_rigid, regularization
+from .rods import rod_rows, twist_about
 
 NO_LIMIT = 1.0e9
 """A position bound this large means "none"; Newton's own is 1e10."""
@@ -165,10 +168,10 @@ def _ctrl(model, control) -> np.ndarray:
 
 
 def couplers(solver, m, kin, A, v0, v_star, dt) -> list[Coupler]:
-    """Return all rows of the loop joints of a snapshot."""
+    """Return all rows of the loop and rod joints of a snapshot."""
     make = RowMaker(solver, m, A, v0, v_star, dt)
-    out = []
-    for j in np.flatnonzero(m.loop):
+    out = [row for j in np.flatnonzero(m.type == ROD) if m.enabled[j] for row in rod_rows(make, Pair(m, kin, j))]
+    for j in np.flatnonzero(m.loop & (m.type != ROD)):
         if m.type[j] == DISTANCE:
             raise NotImplementedError("distance joints that close loops are not part of the reference")
         if m.type[j] == FREE or not m.enabled[j]:
@@ -302,12 +305,6 @@ def _angles(pair, axes):
     return q, list(np.linalg.inv(columns)[[0]]) + [middle] + list(np.linalg.inv(columns)[[2]])
 
 
-def twist_about(R, a):
-    """Angle of the rotation about an axis that comes closest to a rotation matrix."""
-    vee = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
-    return math.atan2(a @ vee, np.trace(R) - a @ R @ a)
-
-
 class RowMaker:
     """Turns Jacobians into rows."""
 
@@ -424,7 +421,7 @@ def measured(m, kin, v):
     """Return coordinates and rates of the loop joints of a snapshot at a pose, as ``{joint: (q, qd)}``."""
     out = {}
     for j in np.flatnonzero(m.loop):
-        if m.type[j] in (FREE, DISTANCE):
+        if m.type[j] in FLYING:
             continue
         pair = Pair(m, kin, j)
         axes = loop_axes(pair)

@@ -1,7 +1,7 @@
 """The multibody part of the reference: rotations, kinematics, free motion and integration (dense, float64).
 
-Velocities inside ("sap" order) are indexed like Newton's ``joint_qd`` and equal it, except that a FREE or DISTANCE
-joint holds ``[omega, v_ref]``: angular velocity, then the velocity of the child's reference point relative to the
+Velocities inside ("sap" order) are indexed like Newton's ``joint_qd`` and equal it, except that a FREE, DISTANCE or
+ROD joint holds ``[omega, v_ref]``: angular velocity, then the velocity of the child's reference point relative to the
 parent's material point at the same place, both in the axes of the parent anchor frame. The reference point is the body
 origin, or the center of mass when ``position_update`` is ``"symplectic"``.
 """
@@ -17,9 +17,10 @@ from .basics import (
     BALL,
     D6,
     DISTANCE,
-    FREE,
+    FLYING,
     PRISMATIC,
     REVOLUTE,
+    ROD,
     ball_error,
     compose,
     invert,
@@ -120,8 +121,6 @@ class Snapshot:
         self.q, self.qd = read(state, "joint_q"), read(state, "joint_qd")
         self.loose_q, self.loose_qd = read(state, "body_q").reshape(-1, 7), read(state, "body_qd").reshape(-1, 6)
         self.bodies, self.dofs = len(self.mass), len(self.qd)
-        if np.any(self.type > D6):
-            raise NotImplementedError("ROD joints are not simulated")
         if has_ball_limits(model):
             raise NotImplementedError("limits of ball joints are not part of the reference")
         self.enabled, articulation = read(model, "joint_enabled", bool), read(model, "joint_articulation", int)
@@ -155,8 +154,8 @@ class Snapshot:
             self.public_dof[i : i + 6] = i + np.array([3, 4, 5, 0, 1, 2])
 
     def is_free(self):
-        """Mask of the tree joints with six dofs, free and distance alike."""
-        return ((self.type == FREE) | (self.type == DISTANCE)) & ~self.loop
+        """Mask of the tree joints with six dofs, alike."""
+        return np.isin(self.type, FLYING) & ~self.loop
 
     def block_mask(self, whole):
         """Mask of the diagonal of a matrix of dofs; with ``whole``, of the rotations of free and ball joints together."""
@@ -171,8 +170,8 @@ class Snapshot:
         return slice(self.q_start[j], self.q_start[j + 1])
 
     def tied(self):
-        """Mask of the joints that are roots of trees with loop or distance joints, which do not move as they would alone."""
-        tying = np.flatnonzero(self.loop | (self.type == DISTANCE))
+        """Mask of the joints that are roots of trees with loop, distance or rod joints, which do not move as they would alone."""
+        tying = np.flatnonzero(self.loop | (self.type == DISTANCE) | (self.type == ROD))
         bodies = np.append(self.parent[tying], self.child[tying])
         return np.isin(np.arange(len(self.type)), self.root[np.isin(self.child, bodies) & ~self.loop])
 
@@ -266,7 +265,7 @@ class Multibody:
 
             X_a = compose((kin.origin[p], kin.quat[p]), m.X_p[j]) if p >= 0 else m.X_p[j]
             R_a = kin.anchor[j] = quat_matrix(X_a[1])
-            chain = kind not in (FREE, DISTANCE, BALL)
+            chain = kind not in (*FLYING, BALL)
             if chain:
                 local = [unit(m.axis[k]) for k in dofs]
                 turning = [i >= m.linear_count[j] for i in range(len(dofs))]
@@ -289,7 +288,7 @@ class Multibody:
             kin.com[c] = kin.to_world(c, m.com[c])
 
             pivot = X_a[0] + R_a @ slide
-            if kind in (FREE, DISTANCE):
+            if kind in FLYING:
                 pivot = kin.com[c] if self.position_update == "symplectic" else kin.origin[c]
             v_slide = sum((v[k] * kin.axis[k] for k in dofs if not kin.angular[k]), np.zeros(3))
             omega_joint = sum((v[k] * kin.axis[k] for k in dofs if kin.angular[k]), np.zeros(3))
@@ -317,7 +316,7 @@ class Multibody:
             i, coords = m.qd_start[j], m.coords(j)
             if m.type[j] == BALL:
                 q[coords] = turn(unit(q[coords]), rate[i : i + 3])
-            elif m.type[j] in (FREE, DISTANCE):
+            elif m.type[j] in FLYING:
                 # The reference point is what moves with v_ref; the stored pose is the child anchor's.
                 reference = m.com[m.child[j]] if update == "symplectic" else np.zeros(3)
                 origin, quat = compose(split(q[coords]), invert(m.X_c[j]))

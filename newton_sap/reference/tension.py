@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .basics import BALL, DISTANCE, FREE, quat_matrix
+from .basics import BALL, FLYING, quat_matrix
 
 WAVES, LONGEST = 1.0 / 48.0, 0.1
 """Of what a link needs over the inertia of the heavier neighbour, and of the square of the number of links: the less is what
@@ -27,7 +27,7 @@ def tension_inertia(m, kin, pulls, dt):
             pull[m.parent[j]] += pull[m.child[j]]
     for j in m.order:
         above = _carrier(m, kin, inner, int(m.parent[j]))
-        if m.type[j] in (FREE, DISTANCE) or above < 0 or not m.unknown[kin.path[above]].any():
+        if m.type[j] in FLYING or above < 0 or not m.unknown[kin.path[above]].any():
             continue
         r = _pivot(m, kin, j) - _pivot(m, kin, inner[above])
         needed = dt * dt * pull[m.child[j]] @ r
@@ -54,7 +54,7 @@ def _inertia_across(m, kin, body, across):
 
 def _pivot(m, kin, j):
     """Where the child of a joint hangs on it, or its COM if it flies, world [m]."""
-    return kin.com[m.child[j]] if m.type[j] in (FREE, DISTANCE) else kin.to_world(m.child[j], m.X_c[j][0])
+    return kin.com[m.child[j]] if m.type[j] in FLYING else kin.to_world(m.child[j], m.X_c[j][0])
 
 
 def _carrier(m, kin, inner, body):

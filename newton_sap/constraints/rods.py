@@ -1,0 +1,121 @@
+"""Rod joints: the strains of a cable between two anchors, and a spring with a damper along each (F 2.14).
+
+An anchor's z axis is the cable's tangent. Stretch and shear are the second anchor's place in the axes of the first, bend is
+twice the tangent of half the angle between the tangents, about the axis that turns one into the other, and twist is the
+rotation left when that turn is undone: Newton's measures, and those of discrete elastic rods.
+"""
+
+import warp as wp
+
+from ..multibody.joints import read_quaternion
+from ..multibody.spatial import motion
+from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
+from .axis_laws import JointInput, spring_law
+from .coupler_pool import Anchor, measure_axis, place_row
+from .loop_axes import nearest_turn
+from .swing_twist import twist_angle, twist_covector
+
+wp.set_module_options({"enable_backward": False})
+
+STRAINS = wp.constant(6)
+FOLDED = wp.constant(wp.float64(0.01))
+"""One plus the cosine of the bend, at least: beyond 168 degrees the bend grows no more."""
+
+
+@wp.struct
+class Strain:
+    """One strain of a rod, and the covector of its rate on the relative motion of the bodies."""
+
+    value: wp.float64  # above that at rest [m; 1; rad]
+    F: wp.spatial_vectord
+
+
+@wp.func
+def unit_axis(i: int):
+    """The i-th axis of a frame."""
+    e = wp.vec3d()
+    e[i] = wp.float64(1.0)
+    return e
+
+
+@wp.func
+def bend_about(turned: wp.quatd, i: int):
+    """Bend about the i-th axis of the first anchor, from which the second is turned."""
+    t = wp.quat_rotate(turned, unit_axis(2))
+    binormal = wp.cross(unit_axis(2), t)
+    return wp.float64(2.0) * binormal[i] / wp.max(wp.float64(1.0) + t[2], FOLDED)
+
+
+@wp.func
+def bend_covector(u: wp.vec3d, v: wp.vec3d, e: wp.vec3d, bend: wp.float64):
+    """Rate of the bend about ``e``; ``u`` and ``v`` are the tangents of the first and the second body."""
+    rate = wp.float64(2.0) * wp.cross(v, wp.cross(e, u)) - bend * wp.cross(v, u)
+    return motion(rate / wp.max(wp.float64(1.0) + wp.dot(u, v), FOLDED), wp.vec3d())
+
+
+@wp.func
+def rod_strain(a: Anchor, b: Anchor, at_rest: wp.quatd, i: int):
+    """The i-th strain, in the order of the joint's dofs: shear, shear, stretch, bend, bend, twist."""
+    out = Strain()
+    e = wp.quat_rotate(a.rotation, unit_axis(i % 3))
+    if i < 3:
+        out.value = wp.dot(e, b.position - a.position)
+        out.F = motion(wp.cross(b.position, e), e)
+    else:
+        turned = wp.quat_inverse(a.rotation) * b.rotation
+        u = wp.quat_rotate(a.rotation, unit_axis(2))
+        v = wp.quat_rotate(b.rotation, unit_axis(2))
+        if i < 5:
+            bend = bend_about(turned, i - 3)
+            out.value = bend - bend_about(at_rest, i - 3)
+            out.F = bend_covector(u, v, e, bend)
+        else:
+            twist = twist_angle(turned, unit_axis(2)) - twist_angle(at_rest, unit_axis(2))
+            out.value = nearest_turn(twist, 0.0)
+            out.F = twist_covector(u, v)
+    return out
+
+
+@wp.func
+def rest_rotation(joints: Joints, joint: int):
+    """How the second anchor of a rod is turned from the first where nothing bends or twists it."""
+    return read_quaternion(joints.rest_q, joints.q_start[joint] + 3)
+
+
+@wp.func
+def rod_energy(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: Anchor):
+    """What the strains of a rod hold [J]."""
+    at_rest = rest_rotation(joints, table.joint[c])
+    energy = wp.float64(0.0)
+    for i in range(STRAINS):
+        strain = rod_strain(a, b, at_rest, i).value
+        energy += wp.float64(0.5) * wp.float64(joints.target_ke[table.axis_start[c] + i]) * strain * strain
+    return energy
+
+
+@wp.func
+def rod_rows(
+    tree: Tree,
+    joints: Joints,
+    table: CouplingTable,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    c: int,
+    row: int,
+    a: Anchor,
+    b: Anchor,
+    step: JointInput,
+    dt: wp.float64,
+):
+    """A row for each strain that has stiffness or damping."""
+    at_rest = rest_rotation(joints, table.joint[c])
+    for i in range(STRAINS):
+        k = table.axis_start[c] + i
+        strain = rod_strain(a, b, at_rest, i)
+        axis = measure_axis(tree, m, pool, problem, row, a, b, strain.F)
+        stiffness = joints.target_ke[k]
+        damping = wp.where(wp.min(stiffness, joints.target_kd[k]) < 0.0, wp.float32(wp.nan), joints.target_kd[k])
+        law = spring_law(step.options, axis, stiffness, damping, -strain.value, dt)
+        row = place_row(tree, m, pool, problem, row, a, b, strain.F, law)
+    return row

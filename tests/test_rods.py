@@ -1,0 +1,256 @@
+"""Rod joints: the elasticity of cables, against closed forms, the statics of the discrete rod, differences and the reference."""
+
+import math
+
+import newton
+import numpy as np
+import pytest
+import warp as wp
+from rig import G, Rig, link, put, tight, weightless
+from scipy.optimize import minimize
+
+from newton_sap import SolverSAP
+from newton_sap.reference import ReferenceSolver
+from newton_sap.reference.basics import quat_exp, quat_matrix, quat_mul
+
+LENGTH = 0.05
+STRETCH, SHEAR, BEND, TWIST = 3.0e4, 1.0e4, 2.0, 1.5
+STIFF = dict(stretch_stiffness=STRETCH, shear_stiffness=SHEAR, bend_stiffness=BEND, twist_stiffness=TWIST)
+
+
+def cable(builder, segments, points=None, held=True, **material):
+    """A cable along x, whose first segment may be kinematic."""
+    points = points or [wp.vec3(i * LENGTH, 0.0, 1.0) for i in range(segments + 1)]
+    bodies, joints = builder.add_rod(rod=newton.Rod(points, radius=0.01), **{**STIFF, **material})
+    if held:
+        builder.body_flags[bodies[0]] = int(newton.BodyFlags.KINEMATIC)
+    return bodies, joints
+
+
+def on_a_rod(turned=(0.0, 0.0, 0.0, 1.0), mass=1.0, inertia=0.1, **material):
+    """One body at the end of a rod joint to the world, their anchors together, turned from there as it may be."""
+    builder = weightless()
+    body = link(builder, mass, inertia)
+    rod = builder.add_joint_rod(-1, body, rest_rotation=wp.quat_identity(), **{**STIFF, **material})
+    builder.add_articulation([rod])
+    builder.joint_q[-7:] = [0.0, 0.0, 0.0, *turned]
+    return builder
+
+
+# Closed forms --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("axis, stiffness", [(0, SHEAR), (1, SHEAR), (2, STRETCH), (3, BEND), (4, BEND), (5, TWIST)])
+def test_each_strain_has_its_stiffness(axis, stiffness):
+    """Under a small load along one dof the body comes to rest where the rod's stiffness says."""
+    load = 1.0e-3 * stiffness
+    force = np.zeros(6)
+    force[axis] = load
+    damped = {f"{name}_damping": 0.1 * STIFF[f"{name}_stiffness"] for name in ("stretch", "shear", "bend", "twist")}
+    rig = Rig(on_a_rod(**damped), 0.01, force=force).run(1500)
+    moved = np.append(rig.q[:3], 2.0 * rig.q[3:6])
+    expected = np.where(np.arange(6) == axis, 1.0e-3, 0.0)
+    np.testing.assert_allclose(moved, expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("degrees", [20.0, 60.0, 110.0])
+def test_a_bend_is_twice_the_tangent_of_half_the_angle(degrees):
+    """Newton's bend: a moment ``2 k tan(a / 2) / cos^2(a / 2)`` holds an angle ``a``."""
+    half = 0.5 * math.radians(degrees)
+    moment = 2.0 * BEND * math.tan(half) / math.cos(half) ** 2
+    turned = (0.0, math.sin(half), 0.0, math.cos(half))
+    rig = Rig(on_a_rod(turned, bend_damping=5.0), 0.002, force=[0, 0, 0, 0, moment, 0]).run(3000)
+    assert 2.0 * math.degrees(math.atan2(rig.q[4], rig.q[6])) == pytest.approx(degrees, abs=0.05)
+    assert np.abs(rig.v).max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    "axis, stiffness, inertia", [(2, STRETCH, 1.0), (0, SHEAR, 1.0), (5, TWIST, 0.1), (4, BEND, 0.1)]
+)
+def test_it_swings_at_its_frequency(axis, stiffness, inertia):
+    """Without damping, as fast as the spring and the inertia say."""
+    period = 2.0 * math.pi * math.sqrt(inertia / stiffness)
+    dt = period / 800.0
+    v = np.where(np.arange(6) == axis, 1.0e-2, 0.0)
+    rig = Rig(on_a_rod(), dt, v=v)
+    at = [rig.run().v[axis] for _ in range(1100)]
+    zeros = [i + at[i] / (at[i] - at[i + 1]) for i in range(1099) if at[i] > 0.0 >= at[i + 1]]
+    assert zeros[0] * dt == pytest.approx(0.25 * period, rel=2e-2)
+    assert (zeros[1] - zeros[0]) * dt == pytest.approx(period, rel=5e-3)
+
+
+def test_a_cable_hangs_as_its_energy_says():
+    """At rest the shape of the discrete rod has the least energy; found without the solver."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    segments = 12
+    cable(builder, segments, stretch_stiffness=1.0e6, shear_stiffness=1.0e6, bend_damping=1.0, twist_damping=1.0)
+    rig = Rig(builder, 1.0 / 120.0).run(1500)
+    mass = rig.model.body_mass.numpy().astype(float)
+
+    def tips(angles):
+        way = np.stack([np.cos(angles), np.sin(angles)], axis=1) * LENGTH
+        return np.array([LENGTH, 1.0]) + np.cumsum(way, axis=0), way
+
+    def energy(angles):
+        ends, way = tips(angles)
+        bends = 2.0 * np.tan(0.5 * np.diff(angles, prepend=0.0))
+        return G * mass[1:] @ (ends - 0.5 * way)[:, 1] + 0.5 * BEND * bends @ bends
+
+    found = minimize(energy, np.zeros(segments - 1), tol=1e-12)
+    ends, way = tips(found.x)
+    np.testing.assert_allclose(rig.body_q[1:, [0, 2]], ends - 0.5 * way, atol=2e-4)
+    assert np.abs(rig.body_qd).max() < 1e-4 and ends[-1, 1] < 0.95
+
+
+def test_a_bent_rest_is_kept():
+    """A cable made as an arc, without weight, stays one."""
+    builder = weightless()
+    points = [wp.vec3(0.3 * math.sin(a), 0.3 * (1.0 - math.cos(a)), 0.0) for a in np.linspace(0.0, 2.0, 11)]
+    cable(builder, 10, points)
+    rig = Rig(builder, 0.01)
+    before = rig.body_q
+    np.testing.assert_allclose(rig.run(100).body_q, before, atol=1e-5)
+
+
+# Conservation --------------------------------------------------------------------------------------------------------
+
+
+def drift(dt):
+    """How far the momenta of a cable in flight that bends and turns come away in a second, as shares."""
+    builder = weightless()
+    cable(builder, 8, held=False)
+    rig = Rig(builder, dt)
+    v = np.random.default_rng(2).normal(size=rig.model.joint_dof_count)
+    v[6:] *= 0.1
+    put(rig.state.joint_qd, v)
+    newton.eval_fk(rig.model, rig.state.joint_q, rig.state.joint_qd, rig.state)
+    before, after = rig.solver.report(rig.state), rig.run(round(1.0 / dt)).solver.report(rig.state)
+    assert after.healthy and after.kinetic_energy[0] + after.potential_energy[0] <= before.kinetic_energy[0]
+    pairs = [(getattr(r, f"{kind}_momentum") for r in (before, after)) for kind in ("linear", "angular")]
+    return np.array([np.linalg.norm(b - a) / np.linalg.norm(a) for a, b in pairs])
+
+
+def test_a_cable_in_flight_keeps_its_momenta():
+    """Its inner forces come in pairs, at one point; what the steps of a tree lose of them goes with the step."""
+    coarse, fine = drift(1.0 / 250.0), drift(1.0 / 1000.0)
+    assert coarse.max() < 6e-3 and np.all(fine < 0.35 * coarse)
+
+
+def test_energy_of_strains_is_reported():
+    """That of a bent and stretched rod, and what was stored becomes motion."""
+    half = 0.3
+    rig = Rig(on_a_rod((math.sin(half), 0.0, 0.0, math.cos(half)), mass=1.0), 1.0e-4)
+    put(rig.state.joint_q, [0.0, 0.001, 0.002])
+    newton.eval_fk(rig.model, rig.state.joint_q, rig.state.joint_qd, rig.state)
+    stored = rig.solver.report(rig.state).potential_energy[0]
+    along = quat_matrix(np.array([0.0, 0.0, 0.0, 1.0])).T @ [0.0, 0.001, 0.002]
+    expected = 0.5 * (SHEAR * along[1] ** 2 + STRETCH * along[2] ** 2 + BEND * (2.0 * math.tan(half)) ** 2)
+    assert stored == pytest.approx(expected, rel=1e-5)
+    rig.run(40)
+    report = rig.solver.report(rig.state)
+    assert report.potential_energy[0] + report.kinetic_energy[0] == pytest.approx(stored, rel=0.02)
+    assert report.kinetic_energy[0] > 0.01 * stored
+
+
+# The reference -------------------------------------------------------------------------------------------------------
+
+
+def branches(seed):
+    """A cable that bends by random angles at every joint, one that closes on itself, and a body on hinges between cables."""
+    rng = np.random.default_rng(seed)
+    builder = newton.ModelBuilder(gravity=(0.3, 0.1, -G))
+    cable(builder, 4, bend_damping=0.01, stretch_damping=2.0)
+    ring = [wp.vec3(2.0 + 0.2 * math.cos(a), 0.2 * math.sin(a), 0.5) for a in np.linspace(0.0, 2.0 * math.pi, 7)[:-1]]
+    builder.add_rod(rod=newton.Rod([*ring, ring[0]], radius=0.01, closed=True), **STIFF, twist_damping=0.01)
+    first, middle, last = (link(builder, 1.0, [0.01, 0.02, 0.03]) for _ in range(3))
+    shift = wp.transform((0.0, 0.0, 0.1), wp.normalize(wp.quat(0.1, 0.2, 0.0, 1.0)))
+    rods = [
+        builder.add_joint_rod(
+            parent, child, parent_xform=shift, child_xform=wp.transform((0.1, 0.0, -0.1), wp.quat_identity()), **STIFF
+        )
+        for parent, child in ((-1, first), (middle, last))
+    ]
+    hinge = builder.add_joint_revolute(first, middle, axis=(0.0, 1.0, 0.0), target_ke=1.0, target_kd=0.1)
+    builder.add_articulation([rods[0], hinge, rods[1]] if rods[1] > hinge else sorted([*rods, hinge]))
+    model = builder.finalize()
+    state = model.state()
+    q = model.joint_q.numpy()
+    starts, kinds = model.joint_q_start.numpy(), model.joint_type.numpy()
+    for j in np.flatnonzero(kinds == int(newton.JointType.ROD)):
+        here = slice(starts[j], starts[j] + 3)
+        q[here] += 0.002 * rng.normal(size=3)
+        turn = slice(starts[j] + 3, starts[j] + 7)
+        q[turn] = quat_mul(quat_exp(0.4 * rng.normal(size=3)), q[turn].astype(float))
+    state.joint_q.assign(q)
+    state.joint_qd.assign(rng.normal(size=model.joint_dof_count).astype(np.float32))
+    newton.eval_fk(model, state.joint_q, state.joint_qd, state)
+    return model, state
+
+
+@pytest.mark.parametrize("options", [{}, {"preset": "drake"}, {"position_update": "midpoint"}])
+@pytest.mark.parametrize("seed", range(3))
+def test_steps_equal_the_reference(seed, options):
+    """Bends of half a radian and more, moving, loops, kinematic roots and hinges between."""
+    model, state = branches(seed)
+    options = tight(optimality_rel=1e-12) | options
+    truth = ReferenceSolver(model, **options).step(state, model.control(), None, 0.005)
+    solver = SolverSAP(model, **options)
+    solver.step(state, model.state(), None, None, 0.005)
+    in_tree = np.repeat(model.joint_articulation.numpy() >= 0, np.diff(model.joint_qd_start.numpy()))
+    np.testing.assert_allclose(solver.inspect().v[in_tree], truth.v[in_tree], atol=1e-7 * np.abs(truth.v).max())
+    assert not in_tree.all()
+
+
+# What may go wrong ---------------------------------------------------------------------------------------------------
+
+
+def test_material_is_read_live():
+    """A stiffness that changes between steps counts in the next; one that becomes negative is counted."""
+    rig = Rig(on_a_rod(bend_damping=0.5), 0.01, force=[0, 0, 0, 0, 0.01, 0]).run(1000)
+    before = rig.q[4]
+    put(rig.model.joint_target_ke, [SHEAR, SHEAR, STRETCH, 0.5 * BEND, 0.5 * BEND, TWIST])
+    rig.run(1000)
+    assert rig.q[4] == pytest.approx(2.0 * before, rel=1e-3)
+    put(rig.model.joint_target_kd, [-1.0])
+    rig.run()
+    assert rig.solver.report().non_finite_steps[0] == 1
+
+
+def test_a_rod_that_closes_a_loop_can_be_switched_off():
+    """Two bodies on slides, with a rod between them."""
+    builder = weightless()
+    bodies = [link(builder) for _ in range(2)]
+    slides = [builder.add_joint_prismatic(-1, body, axis=(0.0, 0.0, 1.0)) for body in bodies]
+    for slide in slides:
+        builder.add_articulation([slide])
+    builder.add_joint_rod(*bodies, **STIFF)
+    rig = Rig(builder, 0.005, force=[1.0, 0.0]).run(50)
+    assert rig.q[0] - rig.q[1] == pytest.approx(0.5 / STRETCH, rel=0.5) and rig.v[1] > 0.1
+    rig.model.joint_enabled.assign([True, True, False])
+    rig.solver.notify_model_changed(newton.ModelFlags.JOINT_PROPERTIES)
+    before = rig.v
+    after = rig.run(20).v
+    assert after[1] == pytest.approx(before[1], abs=1e-6) and after[0] > before[0] + 0.09
+
+
+@pytest.mark.parametrize("name", ["joint_target_ke", "joint_target_kd"])
+def test_negative_material_is_refused(name):
+    """At construction, by name."""
+    model = on_a_rod().finalize()
+    values = getattr(model, name).numpy()
+    values[3] = -1.0
+    getattr(model, name).assign(values)
+    with pytest.raises(ValueError, match=name):
+        SolverSAP(model)
+
+
+def test_a_cable_lies_on_the_ground():
+    """It falls from a fifth of a metre, and comes to rest on it, its joints closed."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    builder.add_ground_plane()
+    points = [wp.vec3(i * LENGTH, 0.01 * math.sin(i), 0.2) for i in range(9)]
+    cable(builder, 8, points, held=False, bend_damping=0.05, twist_damping=0.05)
+    rig = Rig(builder, 1.0 / 240.0).run(480)
+    assert rig.solver.report().healthy
+    np.testing.assert_allclose(rig.body_q[:, 2], 0.01, atol=2e-3)
+    assert np.abs(rig.body_qd).max() < 0.05
