@@ -99,8 +99,8 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("observables `body_qdd`, `body_parent_f`, `contact_f`", YES, f"{REFERENCE}::test_contact_forces_equal_the_reference", "yppppp", "`contact_f` with torque"),
         Feature("observables of contacts and drives per dof and per contact", YES, "test_observables::test_generalised_contact_force_is_the_transposed_jacobian", "pnnnnn", "forces per dof; impulse, gap, slip ([observables.md](observables.md))"),
         Feature("gradients by Warp's tape, contacts included", YES, "test_gradients::test_contacts_against_differences", "nynnnn", "by the implicit function theorem ([gradients.md](gradients.md))"),
-        Feature("gradients through loops, equality, mimic and distance joints", YES, "test_gradients::test_loops_against_differences", "n?nnnn", "rods, and springs, drives and limits along the axes of a loop joint, make them NaN"),
-        Feature("gradients through tendons, spin friction, restitution", NO, "test_bad_input::test_bad_model", "n?nnnn", "`NotImplementedError`"),
+        Feature("gradients through loops, equality, mimic and distance joints", YES, "test_gradients::test_loops_against_differences", "n?nnnn", "springs, drives and limits along the axes of a loop joint make them NaN"),
+        Feature("gradients through rods, tendons, spin friction, restitution", NO, "test_bad_input::test_bad_model", "n?nnnn", "`NotImplementedError`"),
     ],
     "Contacts": [
         Feature("contacts of `newton.CollisionPipeline`", YES, f"{REFERENCE}::test_step_equals_the_reference", "yyyyyy"),

@@ -244,6 +244,13 @@ def test_negative_material_is_refused(name):
         SolverSAP(model)
 
 
+def test_gradients_are_refused():
+    """By the rod's name."""
+    model = on_a_rod().finalize(requires_grad=True)
+    with pytest.raises(NotImplementedError, match="elasticity of a rod .joint 0"):
+        SolverSAP(model)
+
+
 def test_a_cable_lies_on_the_ground():
     """It falls from a fifth of a metre, and comes to rest on it, its joints closed."""
     builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
