@@ -261,3 +261,16 @@ def test_a_cable_lies_on_the_ground():
     assert rig.solver.report().healthy
     np.testing.assert_allclose(rig.body_q[:, 2], 0.01, atol=2e-3)
     assert np.abs(rig.body_qd).max() < 0.05
+
+
+def test_pieces_of_a_cable_have_room_for_contacts_of_their_own():
+    """Each may touch the ground, and pieces of other cables: three cables that fall crosswise lose none."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    builder.add_ground_plane()
+    for k in range(3):
+        way = np.array([math.cos(k), math.sin(k), 0.0])
+        points = [wp.vec3(*(way * (i - 4.5) * LENGTH + [0.0, 0.0, 0.02 + 0.025 * k])) for i in range(10)]
+        cable(builder, 9, points, held=False, bend_stiffness=0.05, twist_stiffness=0.05, bend_damping=1e-3)
+    rig = Rig(builder, 1.0 / 240.0).run(120)
+    report = rig.solver.report()
+    assert report.contacts_peak[0] > 54 and report.contact_capacity >= 10 * 27 and report.healthy

@@ -19,7 +19,7 @@ from ..workspace import (
     allocate_large_groups,
     slot_bytes,
 )
-from .topology import place_blocks
+from .topology import link_kinds, place_blocks
 
 CONTACT_MEMORY = 3 * 2**20
 """Contacts that fit in here [bytes] all have a slot, as many as Newton may report."""
@@ -28,7 +28,7 @@ _POINTS = {newton.GeoType.SPHERE: 1, newton.GeoType.ELLIPSOID: 1, newton.GeoType
 """Contacts [-] of a shape that lies on another; any other shape has four."""
 
 _NEIGHBOURS, _SIDES = 6, 2
-"""A body of its own may lie in a pile: contacts of its neighbours, and how many of its sides touch."""
+"""A body of its own, or a piece of cable, may lie in a pile: contacts of its neighbours, and how many of its sides touch."""
 
 
 def newton_capacity(model, contacts: newton.Contacts | None) -> int:
@@ -85,12 +85,12 @@ def likely_contacts(model, topology) -> np.ndarray:
     for kind, count in _POINTS.items():
         points[model.shape_type.numpy() == int(kind)] = count
     counts = (body >= 0) & (model.shape_flags.numpy() & int(newton.ShapeFlags.COLLIDE_SHAPES) != 0)
-    link = arrays["body_link"][body[counts]]
-    tree = arrays["link_tree"][link[link >= 0]]
-    touching = np.bincount(tree, points[counts][link >= 0], topology.tree_count)
-    alone = (np.diff(arrays["tree_link_start"]) == 1) & (touching > 0)
-    by_tree = np.where(alone, _NEIGHBOURS + _SIDES * touching, touching).astype(np.int64)
-    return np.bincount(arrays["tree_group"], by_tree, topology.group_count).astype(np.int64)
+    link, tree = arrays["body_link"][body[counts]], arrays["link_tree"]
+    touching = np.bincount(link[link >= 0], points[counts][link >= 0], topology.link_count)
+    loose = (np.diff(arrays["tree_link_start"]) == 1)[tree]
+    loose |= link_kinds(model, arrays["link_joint"]) == int(newton.JointType.ROD)
+    by_link = np.where(loose & (touching > 0), _NEIGHBOURS + _SIDES * touching, touching)
+    return np.bincount(arrays["tree_group"][tree], by_link, topology.group_count).astype(np.int64)
 
 
 def contact_storage(model, topology, options, scratch, rows: int) -> tuple[Arrivals, ContactPool]:
