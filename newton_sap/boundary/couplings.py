@@ -108,11 +108,16 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
 def assembling_kernels(table: CouplingTable) -> list:
     """Return the kernels that build the rows of a model's couplings; what no coupling needs is not imported."""
     tendons = np.isin(table.kind.numpy(), (int(TENDON), int(TENDON_LENGTHS)))
+    rods = table.kind.numpy() == int(ROD)
     kernels = []
-    if not tendons.all():
+    if not (tendons | rods).all():
         from ..constraints.couplers import assemble_couplings
 
         kernels.append(assemble_couplings)
+    if rods.any():
+        from ..constraints.rods import assemble_rods
+
+        kernels.append(assemble_rods)
     if tendons.any():
         from ..constraints.tendons import assemble_tendons
 

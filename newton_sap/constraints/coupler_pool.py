@@ -139,6 +139,13 @@ def steady_acceleration(m: Motion, a: Anchor, b: Anchor, F: wp.spatial_vectord, 
 
 
 @wp.func
+def clear_rest(pool: CouplerPool, c: int, row: int):
+    """Empty the row slots of a coupling that nothing has taken."""
+    for rest in range(row, ROWS * c + ROWS):
+        pool.support[rest] = 0
+
+
+@wp.func
 def open_row(pool: CouplerPool, row: int):
     """Empty a row."""
     pool.support[row] = 0

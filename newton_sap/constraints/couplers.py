@@ -2,7 +2,7 @@
 
 A *coupling* ties two bodies, or some joints, and owns ``ROWS`` row slots. What holds is a row with the near-rigid bound
 as its compliance (F 2.9); what acts along the free axes of a loop joint is in ``loop_axes``, the limits of ball joints
-in ``ball_limits``, the elasticity of cables in ``rods``; the rows of MuJoCo's tendons are a kernel of their own, in ``tendons``.
+in ``ball_limits``; the rows of cables and of MuJoCo's tendons are kernels of their own, in ``rods`` and ``tendons``.
 """
 
 import warp as wp
@@ -21,6 +21,7 @@ from .coupler_pool import (
     add_motion,
     add_term,
     anchor_of,
+    clear_rest,
     couple_row,
     open_row,
     relative_bias,
@@ -36,12 +37,10 @@ from .coupling_table import (
     LOOP_FORCES,
     LOOP_LAWS,
     MIMIC_JOINT,
-    ROD,
     is_enabled,
-    is_tendon,
+    is_rigid,
 )
 from .loop_axes import loop_axis_rows
-from .rods import rod_rows
 
 wp.set_module_options({"enable_backward": False})
 
@@ -487,13 +486,6 @@ def coordinate_rows(
 
 
 @wp.func
-def clear_rest(pool: CouplerPool, c: int, row: int):
-    """Empty the row slots of a coupling that nothing has taken."""
-    for rest in range(row, ROWS * c + ROWS):
-        pool.support[rest] = 0
-
-
-@wp.func
 def coupled_anchors(tree: Tree, joints: Joints, table: CouplingTable, m: Motion, c: int):
     """The two frames that a coupling between bodies ties: its joint's, or its own."""
     frame_a = table.frame_a[c]
@@ -517,7 +509,7 @@ def assemble_couplings(
     step: JointInput,
     dt: wp.float64,
 ):
-    """Fill the row slots of couplings but for tendons'; unused ones are empty. One block per group, whose lanes share them."""
+    """Fill the row slots of couplings but for those of tendons and rods; unused ones are empty. One block per group, whose lanes share them."""
     block, lane = wp.tid()
     g = tree.first_group + block
     pack_tree(tree)
@@ -525,7 +517,7 @@ def assemble_couplings(
     pack_couplers(pool)
     pack_problem(problem)
     for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
-        if is_tendon(table, c):
+        if not is_rigid(table, c):
             continue
         row = int(ROWS * c)
         kind = table.kind[c]
@@ -541,8 +533,6 @@ def assemble_couplings(
                 a, b = coupled_anchors(tree, joints, table, m, c)
                 if kind == DISTANCE_RANGE:
                     row = distance_rows(tree, joints, table, m, pool, problem, c, row, a, b, step.options, dt)
-                elif kind == ROD:
-                    row = rod_rows(tree, joints, table, m, pool, problem, c, row, a, b, step, dt)
                 else:
                     row = hold_bodies(tree, joints, table, m, pool, problem, c, row, a, b, step.options, dt)
         clear_rest(pool, c, row)

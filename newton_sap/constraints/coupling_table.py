@@ -67,6 +67,12 @@ def is_tendon(table: CouplingTable, c: int):
     return table.kind[c] == TENDON or table.kind[c] == TENDON_LENGTHS
 
 
+@wp.func
+def is_rigid(table: CouplingTable, c: int):
+    """Whether ``assemble_couplings`` builds the rows of a coupling."""
+    return not is_tendon(table, c) and table.kind[c] != ROD
+
+
 @wp.kernel
 def touch_trees(tree: Tree, table: CouplingTable, pool: CouplerPool):
     """One block per group: note which trees its couplings touch in this step, so that these take part in the minimisation.

@@ -9,15 +9,16 @@ import warp as wp
 
 from ..multibody.joints import read_quaternion
 from ..multibody.spatial import motion
+from ..packed import pack_couplers, pack_motion, pack_problem, pack_tree
 from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
 from .axis_laws import JointInput, spring_law
-from .coupler_pool import Anchor, measure_axis, place_row
+from .coupler_pool import ROWS, Anchor, clear_rest, joint_anchors, measure_axis, place_row
+from .coupling_table import ROD, is_enabled
 from .loop_axes import nearest_turn
 from .swing_twist import twist_angle, twist_covector
 
 wp.set_module_options({"enable_backward": False})
 
-STRAINS = wp.constant(6)
 FOLDED = wp.constant(wp.float64(0.01))
 """One plus the cosine of the bend, at least: beyond 168 degrees the bend grows no more."""
 
@@ -87,7 +88,8 @@ def rod_energy(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: Ancho
     """What the strains of a rod hold [J]."""
     at_rest = rest_rotation(joints, table.joint[c])
     energy = wp.float64(0.0)
-    for i in range(STRAINS):
+    strains = int(6)  # no constant: the loop is not to be unrolled
+    for i in range(strains):
         strain = rod_strain(a, b, at_rest, i).value
         energy += wp.float64(0.5) * wp.float64(joints.target_ke[table.axis_start[c] + i]) * strain * strain
     return energy
@@ -110,7 +112,8 @@ def rod_rows(
 ):
     """A row for each strain that has stiffness or damping."""
     at_rest = rest_rotation(joints, table.joint[c])
-    for i in range(STRAINS):
+    strains = int(6)  # no constant: the loop is not to be unrolled
+    for i in range(strains):
         k = table.axis_start[c] + i
         strain = rod_strain(a, b, at_rest, i)
         axis = measure_axis(tree, m, pool, problem, row, a, b, strain.F)
@@ -119,3 +122,31 @@ def rod_rows(
         law = spring_law(step.options, axis, stiffness, damping, -strain.value, dt)
         row = place_row(tree, m, pool, problem, row, a, b, strain.F, law)
     return row
+
+
+@wp.kernel
+def assemble_rods(
+    tree: Tree,
+    joints: Joints,
+    table: CouplingTable,
+    m: Motion,
+    pool: CouplerPool,
+    problem: Problem,
+    step: JointInput,
+    dt: wp.float64,
+):
+    """Fill the row slots of rods; unused ones are empty. One block per group, whose lanes share them."""
+    block, lane = wp.tid()
+    g = tree.first_group + block
+    pack_tree(tree)
+    pack_motion(m)
+    pack_couplers(pool)
+    pack_problem(problem)
+    for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
+        if table.kind[c] != ROD:
+            continue
+        row = int(ROWS * c)
+        if is_enabled(table, c):
+            a, b = joint_anchors(tree, joints, table, m, c)
+            row = rod_rows(tree, joints, table, m, pool, problem, c, row, a, b, step, dt)
+        clear_rest(pool, c, row)

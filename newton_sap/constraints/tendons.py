@@ -25,13 +25,14 @@ from .coupler_pool import (
     Leverage,
     add_term,
     axis_of_row,
+    clear_rest,
     copy_terms,
     merge_terms,
     open_row,
     scale_terms,
     settle_row,
 )
-from .couplers import clear_rest, close_row, coefficient, polynomial
+from .couplers import close_row, coefficient, polynomial
 from .coupling_table import LAWS_PER_COUPLING, TENDON, TENDON_LAWS, is_enabled, is_tendon
 from .drives import Drive, explicit_effort
 from .tendon_paths import add_path, path_acceleration
