@@ -21,9 +21,9 @@ def cfg(friction=MU, **kwargs):
     return newton.ModelBuilder.ShapeConfig(mu=friction, density=0.0, mu_torsional=0.001, **kwargs)
 
 
-def grid(rows=21, height=lambda x: 0.0):
-    """A mesh of squares of ``CELL``, each of two triangles, along x as high as given."""
-    places = CELL * (np.arange(rows) - rows // 2)
+def grid(rows=21, height=lambda x: 0.0, cell=CELL):
+    """A mesh of squares, each of two triangles, along x as high as given."""
+    places = cell * (np.arange(rows) - rows // 2)
     points = np.array([[x, y, height(x)] for x in places for y in places], np.float32)
     corner = (rows * np.arange(rows - 1)[:, None] + np.arange(rows - 1)).ravel()
     squares = np.stack([corner, corner + rows, corner + 1, corner + 1, corner + rows, corner + rows + 1], axis=1)
@@ -83,6 +83,48 @@ def test_a_box_slides_over_seams(floor):
         highest = max(highest, rig.run().q[2])
     np.testing.assert_allclose(rig.q[:3], truth.q[:3], atol=5e-3)
     assert highest < 0.1001 and rig.solver.report().healthy
+
+
+def thrown(floor, **material):
+    """Twenty boxes, each in a world of its own, thrown over a floor in random directions, and their largest changes of speed."""
+    rng = np.random.default_rng(0)
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    if floor == "mesh":  # turned in its plane, so that edges are met at any angle
+        turned = wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), 0.3)
+        xform = wp.transform(wp.vec3(0.0), turned)
+        builder.add_shape_mesh(-1, mesh=grid(31, cell=0.2), xform=xform, cfg=cfg(**material))
+    else:
+        builder.add_ground_plane(cfg=cfg(**material))
+    for _ in range(20):
+        world = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+        way, yaw = rng.uniform(0.0, 2.0 * np.pi, 2)
+        body = link(world, 12.0, [0.13, 0.08, 0.13])
+        world.add_shape_box(body, hx=0.1, hy=0.15, hz=0.1, cfg=cfg(**material))
+        world.add_articulation([world.add_joint_free(body)])
+        world.joint_q[-7:] = [*rng.uniform(-1.0, 1.0, 2), 0.1, 0.0, 0.0, math.sin(0.5 * yaw), math.cos(0.5 * yaw)]
+        world.joint_qd[-6:] = [2.0 * math.cos(way), 2.0 * math.sin(way), 0.0, 0.0, 0.0, 3.0]
+        builder.add_world(world)
+    rig = Rig(builder, DT, pipeline=lambda model: newton.CollisionPipeline(model, rigid_contact_max=4000))
+    fastest = 0.0
+    for _ in range(120):
+        before = rig.body_qd[:, :3]
+        change = rig.run().body_qd[:, :3] - before
+        fastest = max(fastest, np.linalg.norm(change, axis=1).max())
+    assert rig.solver.report().healthy
+    return rig.body_q[:, :3], fastest
+
+
+@pytest.mark.parametrize(
+    "material", [{}, {"ke": 1e5, "kd": 0.0}, {"ke": 1e4, "kd": 0.0}], ids=["rigid", "stiff", "soft"]
+)
+def test_boxes_thrown_over_a_mesh_are_not_kicked(material):
+    """Newton reports edges that lie flush in it as closed, with slanted normals, and of boxes that lean above their floor.
+
+    As walls these gave up to 1.3 m/s in a step, to one in ten of nearly rigid boxes and nearly all soft ones.
+    """
+    (truth, most), (found, kick) = thrown("plane", **material), thrown("mesh", **material)
+    np.testing.assert_allclose(found, truth, atol=6e-3)
+    assert kick < max(2.5 * most, 0.03)
 
 
 @pytest.mark.parametrize("ahead", [-1e-6, 1e-6, 3e-6])

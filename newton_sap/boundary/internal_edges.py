@@ -33,7 +33,7 @@ OPPOSED = wp.constant(wp.float64(-0.1))
 ALIKE = wp.constant(wp.float64(0.99))
 """Least cosine between normals of contacts that belong together."""
 SUNK = wp.constant(wp.float64(2.0))
-"""How much deeper an edge may be than what sinks in beside it."""
+"""How much deeper an edge may be, and how far a plane above it, than what sinks in beside it."""
 SLID = wp.constant(wp.float64(0.02))
 """How far from where it is a point of a round body may be reported, over its radius: a cylinder's is by so much."""
 ROUND = wp.constant(wp.float64(0.7))
@@ -118,13 +118,33 @@ def slack(pool: ContactPool, point: wp.vec3d, away: wp.vec3d, plane: int, radius
 
 
 @wp.func
-def lies_in(pool: ContactPool, edge: int, plane: int, radius: wp.float64):
+def sunk_beside(pool: ContactPool, plane: int):
+    """How deep [m] a body sinks in, at most, where its contacts face as one of them does: one that leans does so unevenly."""
+    deepest = wp.float64(0.0)
+    slot = pool.last_given[moving_link(pool, plane)] - 1
+    while slot >= 0:
+        if wp.dot(outward(pool, slot), outward(pool, plane)) > ALIKE:
+            deepest = wp.max(deepest, -pool.phi0[slot])
+        slot = pool.given_before[slot] - 1
+    return deepest
+
+
+@wp.func
+def is_shallow(pool: ContactPool, edge: int, plane: int, sunk: wp.float64):
+    """Whether an edge is open, or below the plane no deeper than what sinks in beside it; a slanted normal shows more."""
+    upright = wp.max(wp.dot(outward(pool, plane), outward(pool, edge)), STEEP)
+    allowed = SUNK * sunk + tolerance(pool.gamma[edge], pool.gamma[plane])
+    return pool.phi0[edge] > wp.float64(0.0) or -pool.phi0[edge] * upright <= allowed
+
+
+@wp.func
+def lies_in(pool: ContactPool, edge: int, plane: int, radius: wp.float64, sunk: wp.float64):
     """Whether a contact's point is in the plane of another one, whose own point is above that of the contact."""
     way = pool.gamma[plane] - pool.gamma[edge]
     height = -wp.dot(way, outward(pool, plane))
-    off = slack(pool, pool.gamma[edge], outward(pool, edge), plane, radius)
-    depth = wp.max(-pool.phi0[plane], wp.float64(0.0))
-    if height > off or height < -off - SUNK * depth:
+    # A body that sinks in unevenly leans, and Newton's normal may be that of its own face.
+    off = slack(pool, pool.gamma[edge], outward(pool, edge), plane, radius) + SUNK * sunk
+    if wp.abs(height) > off:
         return False
     return wp.dot(way, outward(pool, edge)) > tolerance(pool.gamma[edge], pool.gamma[plane])
 
@@ -151,10 +171,10 @@ def go_together(
 
 
 @wp.func
-def is_above(pool: ContactPool, point: wp.vec3d, away: wp.vec3d, plane: int, radius: wp.float64):
-    """Whether a point with its normal is above the plane of a contact."""
+def is_above(pool: ContactPool, point: wp.vec3d, away: wp.vec3d, plane: int, radius: wp.float64, sunk: wp.float64):
+    """Whether a point with its normal is above the plane of a contact, on which a body sinks in."""
     height = wp.dot(point - pool.gamma[plane], outward(pool, plane))
-    return height > slack(pool, point, away, plane, radius)
+    return height > slack(pool, point, away, plane, radius) + SUNK * sunk
 
 
 @wp.func
@@ -175,6 +195,7 @@ def goes_on(
     edge: int,
     plane: int,
     radius: wp.float64,
+    sunk: wp.float64,
 ):
     """Whether the given shape of an edge goes on above the plane right behind it, as a wall, or the moving one below it, into a slot.
 
@@ -189,7 +210,7 @@ def goes_on(
         behind = at_height(pool, plane, pool.gamma[edge] - step * away, step / STEEP)
         if fills_beside(tree, shapes, m, state, given_shape(pool, rows, edge), behind, rim):
             return True
-    below = step + SUNK * wp.max(-pool.phi0[plane], wp.float64(0.0))
+    below = step + SUNK * sunk
     # Down along the plane's normal is out of a shape again that leans over: start farther in.
     inward = below * wp.max(wp.float64(1.0), wp.float64(2.0) * facing / (wp.float64(1.0) - facing * facing))
     inside = at_height(pool, plane, pool.gamma[edge] + (pool.phi0[edge] + inward) * away, -below)
@@ -209,9 +230,10 @@ def stands_out(
     edge: int,
     plane: int,
     radius: wp.float64,
+    sunk: wp.float64,
 ):
     """Whether the two shapes of a contact face each other also above a plane, or go on there or below it."""
-    if goes_on(tree, shapes, m, pool, rows, state, edge, plane, radius):
+    if goes_on(tree, shapes, m, pool, rows, state, edge, plane, radius, sunk):
         return True
     row = pool.row[edge] / 2
     link = moving_link(pool, edge)
@@ -221,7 +243,7 @@ def stands_out(
         other = pool.row[slot] / 2
         if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
             alike = wp.dot(pool.normal[slot], pool.normal[edge]) > ALIKE
-            if alike and is_above(pool, pool.gamma[slot], sign * pool.normal[slot], plane, radius):
+            if alike and is_above(pool, pool.gamma[slot], sign * pool.normal[slot], plane, radius, sunk):
                 return True
         slot = pool.given_before[slot] - 1
     other = arrivals.left_out[link] - 1
@@ -229,7 +251,7 @@ def stands_out(
         if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
             gap = measure_gap(tree, bodies, shapes, m, rows, state, other)
             alike = wp.dot(gap.normal, pool.normal[edge]) > ALIKE
-            if alike and is_above(pool, touched_at(gap), sign * gap.normal, plane, radius):
+            if alike and is_above(pool, touched_at(gap), sign * gap.normal, plane, radius, sunk):
                 return True
         other = arrivals.next[other] - 1
     return False
@@ -251,12 +273,14 @@ def is_internal(
     plane = pool.last_given[moving_link(pool, edge)] - 1
     while plane >= 0:
         facing = wp.dot(outward(pool, plane), outward(pool, edge))
-        shallow = pool.phi0[edge] > wp.float64(0.0) or pool.phi0[edge] >= SUNK * pool.phi0[plane]
-        radius = round_by(pool, edge, plane)
-        if facing > OPPOSED and facing < ALIGNED and shallow and lies_in(pool, edge, plane, radius):
-            together = go_together(tree, bodies, shapes, m, pool, rows, state, edge, plane)
-            if together and not stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane, radius):
-                return True
+        if facing > OPPOSED and facing < ALIGNED:
+            radius = round_by(pool, edge, plane)
+            sunk = sunk_beside(pool, plane)
+            if is_shallow(pool, edge, plane, sunk) and lies_in(pool, edge, plane, radius, sunk):
+                together = go_together(tree, bodies, shapes, m, pool, rows, state, edge, plane)
+                out = stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane, radius, sunk)
+                if together and not out:
+                    return True
         plane = pool.given_before[plane] - 1
     return False
 

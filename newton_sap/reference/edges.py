@@ -56,6 +56,12 @@ def internal_edges(places: list[Place], given, velocity, fills) -> set[int]:
             continue
         side = edge.bodies.index(body)
         moving = edge.bodies[1 - side]
+        under = [
+            (p.phi0, p.seen_by(b)[1])
+            for p in places
+            for b in p.bodies
+            if moving in p.bodies and b != moving and given(b)
+        ]
         alike = [p.seen_by(body) for p in places if p.shapes == edge.shapes and p.n @ edge.n > ALIKE]
         for other in places:
             beside = [b for b in other.bodies if b != moving and given(b)]
@@ -65,7 +71,9 @@ def internal_edges(places: list[Place], given, velocity, fills) -> set[int]:
                 or np.abs(velocity(beside[0]) - velocity(body)).max() > ROUNDING
             ):
                 continue
-            pair = _EdgeAndPlane(*edge.seen_by(body), *other.seen_by(beside[0]), edge.phi0, other.phi0)
+            point, up = other.seen_by(beside[0])
+            sunk = max([0.0, *(-phi0 for phi0, normal in under if normal @ up > ALIKE)])
+            pair = _EdgeAndPlane(*edge.seen_by(body), point, up, edge.phi0, other.phi0, sunk)
             if (
                 pair.is_flat()
                 and not any(pair.is_below(*seen) for seen in alike)
@@ -85,11 +93,12 @@ class _EdgeAndPlane:
     up: np.ndarray
     phi0: float
     phi0_plane: float
+    sunk: float
+    """How deep the body sinks in, at most, where its contacts face as the plane does [m]."""
 
     def __post_init__(self):
         self.facing = self.up @ self.away
         self.sine = np.linalg.norm(np.cross(self.up, self.away))
-        self.depth = max(-self.phi0_plane, 0.0)
         apart = max(self.phi0 - self.phi0_plane, 0.0)
         self.radius = 2.0 * apart / max(self.sine, TILTED) ** 2 if self.facing >= ROUND else 0.0
         self.slack = self.tolerance(self.at, self.away)
@@ -104,19 +113,20 @@ class _EdgeAndPlane:
     def is_flat(self) -> bool:
         """Whether the edge is in the plane, is not much deeper, and the other point is above the edge's own plane."""
         turned = self.facing > OPPOSED and (self.sine > TILTED or self.facing < 0.0)
-        shallow = self.phi0 > 0.0 or self.phi0 >= SUNK * self.phi0_plane
+        upright = max(self.facing, STEEP)
+        shallow = self.phi0 > 0.0 or -self.phi0 * upright <= SUNK * self.sunk + self.tolerance(self.at)
         height, way = (self.at - self.point) @ self.up, self.point - self.at
-        level = -self.slack - SUNK * self.depth <= height <= self.slack
+        level = abs(height) <= self.slack + SUNK * self.sunk
         return turned and shallow and level and way @ self.away > self.tolerance(self.at)
 
     def is_below(self, at, away) -> bool:
         """Whether the plane is below a point with a normal."""
-        return (at - self.point) @ self.up > self.tolerance(at, away)
+        return (at - self.point) @ self.up > self.tolerance(at, away) + SUNK * self.sunk
 
     def goes_on(self, given_shape, moving_shape, fills) -> bool:
         """Whether the one shape goes on above the plane right behind a steep edge, or the other one below it."""
         rim, step = np.cross(self.up, self.away) / self.sine, 2.0 * self.slack
-        below = step + SUNK * self.depth
+        below = step + SUNK * self.sunk
         behind = self.at - step * self.away
         inside = self.at + (self.phi0 + below * max(1.0, 2.0 * self.facing / (1.0 - self.facing**2))) * self.away
         wall = self.facing < STEEP and fills(given_shape, self._at_height(step / STEEP, behind), rim)
