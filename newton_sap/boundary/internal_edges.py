@@ -277,10 +277,9 @@ def is_internal(
             radius = round_by(pool, edge, plane)
             sunk = sunk_beside(pool, plane)
             if is_shallow(pool, edge, plane, sunk) and lies_in(pool, edge, plane, radius, sunk):
-                together = go_together(tree, bodies, shapes, m, pool, rows, state, edge, plane)
-                out = stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane, radius, sunk)
-                if together and not out:
-                    return True
+                if go_together(tree, bodies, shapes, m, pool, rows, state, edge, plane):
+                    if not stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane, radius, sunk):
+                        return True
         plane = pool.given_before[plane] - 1
     return False
 
