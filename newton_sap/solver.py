@@ -325,8 +325,8 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
                 output.keep_loose_bodies, self.model.body_count, [self.tree, frame.before, frame.after]
             )
         if self.topology.loop_joints:
-            inputs = [self.tree, self.joints, self.couplings, self.motion_after]
-            self.launches.single(output.loop_kernel(), self.couplings.kind.shape[0], [*inputs, frame.after])
+            inputs = [self.tree, self.joints, self.couplings, self.motion_after, frame.orders, frame.after]
+            self.launches.single(output.loop_kernel(), self.couplings.kind.shape[0], inputs)
 
     def _move_particles(self, frame: Frame) -> None:
         """Particles fly freely, by Newton's own integrator: gravity and applied forces, no contact."""

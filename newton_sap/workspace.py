@@ -100,6 +100,9 @@ class Tree:
     group_tied: wp.array[wp.int32]  # (G,) 1 where couplings may hand one body's speed to another
     path_dof: wp.array[wp.int32]  # dofs from the root to each link, that link's own included
     dof_last: wp.array[wp.int32]  # (D,) last dof of the subtree that this one moves
+    pushes: int  # free, distance and rod joints that move no link: these, by the link of their child
+    push_start: wp.array[wp.int32]  # (L + 1,), empty where there are none
+    push_joint: wp.array[wp.int32]  # (pushes,)
     link_radius: wp.array[wp.float32]  # (L,) of its colliding shapes about the COM, as of the latest notice [m]
 
 

@@ -170,10 +170,6 @@ MEANS_SOMETHING = {
     ("shape kd", NAN): "the default law reads no kd",
     ("shape kd", INF): "the default law reads no kd",
     ("shape kd", -INF): "the default law reads no kd",
-    ("joint_friction", -INF): "negative: no friction",
-    ("joint_target_ke", -INF): "negative: no drive",
-    ("joint_target_kd", -INF): "negative: no drive",
-    ("shape ke", -INF): "negative: no contact",
 }
 """Values that are not finite and yet give a finite step that no counter mentions."""
 

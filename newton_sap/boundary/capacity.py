@@ -19,7 +19,7 @@ from ..workspace import (
     allocate_large_groups,
     slot_bytes,
 )
-from .topology import link_kinds, place_blocks
+from .topology import place_blocks
 
 CONTACT_MEMORY = 3 * 2**20
 """Contacts that fit in here [bytes] all have a slot, as many as Newton may report."""
@@ -88,7 +88,6 @@ def likely_contacts(model, topology) -> np.ndarray:
     link, tree = arrays["body_link"][body[counts]], arrays["link_tree"]
     touching = np.bincount(link[link >= 0], points[counts][link >= 0], topology.link_count)
     loose = (np.diff(arrays["tree_link_start"]) == 1)[tree]
-    loose |= link_kinds(model, arrays["link_joint"]) == int(newton.JointType.ROD)
     by_link = np.where(loose & (touching > 0), _NEIGHBOURS + _SIDES * touching, touching)
     return np.bincount(arrays["tree_group"][tree], by_link, topology.group_count).astype(np.int64)
 

@@ -81,7 +81,7 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
     """
     host = OnHost(model)
     entries = [entry for j in loop_joints for entry in _loop(model, host, topology, j)]
-    entries += _between_flying(host, topology)
+    entries += _distances(host, topology)
     entries += _ball_limits(model, host, topology)
     entries += _mimics(model, host, topology)
     entries += _equalities(model, host, topology)
@@ -227,7 +227,7 @@ def _require_links(model, topology, what: str, *bodies) -> None:
 
 
 def _loop(model, host: OnHost, topology, j: int) -> list[Coupling]:
-    """A joint that closes a loop: the rows its axes leave over, and what acts along each axis."""
+    """A joint that closes a loop: the rows its axes leave over, and what acts along each axis; or a rod's strains."""
     kind = newton.JointType(int(host.joint_type[j]))
     a, b = int(host.joint_parent[j]), int(host.joint_child[j])
     _require_links(model, topology, joint_name(model, j), a, b)
@@ -236,8 +236,8 @@ def _loop(model, host: OnHost, topology, j: int) -> list[Coupling]:
     if kind == newton.JointType.FREE or group is None:
         return []
     where = dict(group=group, joint=j, body_a=a, body_b=b, axis_start=start)
-    if kind in _BETWEEN_FLYING:
-        return [Coupling(_BETWEEN_FLYING[kind], **where)]
+    if kind in (newton.JointType.DISTANCE, newton.JointType.ROD):
+        return [Coupling(ROD if kind == newton.JointType.ROD else DISTANCE_RANGE, **where)]
     linear, angular = (int(x) for x in host.joint_dof_dim[j])
     if kind == newton.JointType.BALL:
         linear, angular = 0, 3
@@ -280,20 +280,15 @@ def _require_independent(model, host: OnHost, j: int, start: int, linear: int) -
         )
 
 
-_BETWEEN_FLYING = {newton.JointType.DISTANCE: DISTANCE_RANGE, newton.JointType.ROD: ROD}
-"""What acts between the anchors of joints that by themselves hold nothing."""
-
-
-def _between_flying(host: OnHost, topology) -> list[Coupling | None]:
-    """Tree joints of type DISTANCE move freely within their bounds, those of type ROD against their elasticity."""
+def _distances(host: OnHost, topology) -> list[Coupling | None]:
+    """Tree joints of type DISTANCE move freely within their bounds."""
     out = []
     for j in topology.arrays["link_joint"]:
-        kind = None if j == FREELY else newton.JointType(int(host.joint_type[j]))
-        if kind in _BETWEEN_FLYING:
+        if j != FREELY and host.joint_type[j] == newton.JointType.DISTANCE:
             a, b = int(host.joint_parent[j]), int(host.joint_child[j])
             start = int(host.joint_qd_start[j])
             group = _group_of_bodies(topology, a, b)
-            out.append(Coupling(_BETWEEN_FLYING[kind], group, joint=int(j), body_a=a, body_b=b, axis_start=start))
+            out.append(Coupling(DISTANCE_RANGE, group, joint=int(j), body_a=a, body_b=b, axis_start=start))
     return out
 
 

@@ -3,9 +3,9 @@
 import warp as wp
 
 from ..constraints.coupler_pool import ROWS
-from ..constraints.coupling_table import COORDINATES, TENDON, TENDON_LENGTHS
+from ..constraints.coupling_table import COORDINATES, ROD, TENDON, TENDON_LENGTHS
 from ..constraints.tendon_paths import path_wrench
-from ..multibody.efforts import Efforts
+from ..multibody.efforts import Efforts, wrench_of_joint_f, wrench_of_pushes
 from ..multibody.joints import is_free
 from ..multibody.paths import is_moved
 from ..multibody.spatial import (
@@ -20,7 +20,7 @@ from ..multibody.spatial import (
 )
 from ..workspace import Bodies, ContactPool, CouplerPool, CouplingTable, Joints, Motion, Pools, StateArrays, Tree
 from .contact_rows import shown
-from .convention import Orders, free_force_from_joint_f
+from .convention import Orders
 
 wp.set_module_options({"enable_backward": False})
 
@@ -101,6 +101,12 @@ def closes_loop(tree: Tree, table: CouplingTable, c: int):
 
 
 @wp.func
+def carries(tree: Tree, table: CouplingTable, c: int):
+    """Whether a coupling is a rod at whose end a body hangs that no joint moves: then that is the body's inbound joint."""
+    return table.kind[c] == ROD and tree.links[tree.bodies[table.body_b[c]].link].joint < 0
+
+
+@wp.func
 def tendon_impulse(tree: Tree, table: CouplingTable, couplers: CouplerPool, c: int, body: int):
     """What the laws of a tendon that runs along a path gave one body."""
     gamma = wp.float64(0.0)
@@ -137,7 +143,7 @@ def closure_impulse(tree: Tree, table: CouplingTable, couplers: CouplerPool, g: 
                 if couplers.support[row] > 0:
                     if table.body_a[c] == body:
                         total = total - couplers.covector[row] * couplers.gamma[row]
-                    if table.body_b[c] == body:
+                    if table.body_b[c] == body and not carries(tree, table, c):
                         total = total + couplers.covector[row] * couplers.gamma[row]
     return total
 
@@ -194,7 +200,7 @@ def observe_parent_wrenches(
 ):
     """Wrench through each body's inbound joint about its COM: what the subtree gained, less its own forces.
 
-    A body that no joint moves keeps its zero.
+    A body that no joint moves keeps its zero, unless it hangs on rods.
     """
     t = tree.first_tree + wp.tid()
     start = tree.trees[t].link_start
@@ -212,12 +218,13 @@ def observe_parent_wrenches(
             motion_after.momentum[above] = motion_after.momentum[above] + motion_after.momentum[link]
         through = (motion_after.momentum[link] - m.momentum[link]) / dt
         joint = tree.links[link].joint
+        # A free joint's own effort passes through the joint, a rod's through the rod.
         if joint < 0:
-            continue  # nothing but roundoff
-        if is_free(joints.type[joint]) and efforts.joint_f.shape[0] > 0:
-            # A free joint's own effort passes through the joint.
-            F = free_force_from_joint_f(orders, efforts.joint_f, joints.qd_start[joint], m.com[link] - m.position[link])
-            through = through + wrench_at(linear(F), angular(F), m.position[link])
+            if tree.pushes == 0 or tree.push_start[link] == tree.push_start[link + 1]:
+                continue  # nothing but roundoff
+            through = through + wrench_of_pushes(tree, joints, m, orders, efforts, link)
+        elif is_free(joints.type[joint]) and efforts.joint_f.shape[0] > 0:
+            through = through + wrench_of_joint_f(joints, m, orders, efforts, joint, link)
         force = linear(through)
         torque = angular(through) - wp.cross(m.com[link], force)
         body = tree.links[link].body  # which has what motors of the joint itself gave it

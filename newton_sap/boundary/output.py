@@ -43,7 +43,7 @@ def keep_loose_bodies(
 
 
 def loop_kernel():
-    """Return the kernel that writes coordinates of joints that close loops; few models have any."""
+    """Return the kernel that writes coordinates of joints that move no link; few models have any."""
     from .loop_coordinates import publish_loop_joints
 
     return publish_loop_joints

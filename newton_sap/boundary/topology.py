@@ -15,6 +15,7 @@ from ..workspace import DIRECT_DOFS, DIRECT_TREES, Tree
 SUPPORTED_JOINTS = ("PRISMATIC", "REVOLUTE", "BALL", "FIXED", "FREE", "DISTANCE", "D6", "ROD")
 FLYING = tuple(int(kind) for kind in (newton.JointType.FREE, newton.JointType.DISTANCE, newton.JointType.ROD))
 """Types with six velocities, whose joint by itself holds nothing."""
+_ROD = int(newton.JointType.ROD)
 
 DRIVING = [
     int(newton.JointTargetMode.POSITION), int(newton.JointTargetMode.VELOCITY), int(newton.JointTargetMode.POSITION_VELOCITY)
@@ -66,7 +67,7 @@ class Topology:
     pair_stride: int
     """Most dofs that move one body of a pair or the other."""
     loop_joints: tuple[int, ...]
-    """Newton joints that close loops."""
+    """Newton joints that move no link: they close loops, or are rods."""
 
     @property
     def large_groups(self) -> np.ndarray:
@@ -113,6 +114,7 @@ class Topology:
                 setattr(bundle, name, wp.array(entries, dtype=variable.type.dtype, device=device))
             elif name in arrays:
                 setattr(bundle, name, wp.array(arrays[name], dtype=variable.type.dtype, device=device))
+        bundle.pushes = len(arrays["push_joint"])
         bundle.part_groups = self.group_count
         bundle.global_group = self.group_count - 1 if self.groups_meet else -1
         return bundle
@@ -142,9 +144,12 @@ def joint_name(model, joint: int) -> str:
 
 
 def _inbound_joints(model) -> tuple[dict[int, int], list[int]]:
-    """Map each moving body to the tree joint that moves it or to :data:`FREELY`, and list the joints that close loops."""
+    """Map each moving body to the tree joint that moves it or to :data:`FREELY`, and list the joints that close loops.
+
+    A rod always does: it holds no axis, and bodies that each have velocities of their own meet in sparse systems.
+    """
     parent, child, enabled = model.joint_parent.numpy(), model.joint_child.numpy(), model.joint_enabled.numpy()
-    flags = model.body_flags.numpy()
+    flags, kinds = model.body_flags.numpy(), model.joint_type.numpy()
     _require_supported_joints(model)
     inbound: dict[int, int] = {}
     loops: list[int] = []
@@ -153,7 +158,7 @@ def _inbound_joints(model) -> tuple[dict[int, int], list[int]]:
     for j in sorted(range(model.joint_count), key=lambda j: (rank[j], j)):
         above, body = int(parent[j]), int(child[j])
         loose = rank[j] >= _LOOSE and (not enabled[j] or flags[body] & _KINEMATIC)
-        if body in inbound or loose or (above >= 0 and _root(assembly, above) == body):
+        if kinds[j] == _ROD or body in inbound or loose or (above >= 0 and _root(assembly, above) == body):
             loops.append(j)
             continue
         if not enabled[j]:
@@ -387,6 +392,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         "link_radius": np.zeros(len(links)),  # contacts.measure_radii has them
         "link_dof_start": link_dof_start,
         "link_path_start": np.cumsum([0] + [len(p) for p in paths]),
+        **_pushes(model, body_link, loops),
         "path_dof": np.array([d for path in paths for d in path]),
         "dof_last": _last_dofs(link_parent, link_dof_start),
         "dof_link": np.repeat(np.arange(len(links)), np.diff(link_dof_start)),
@@ -412,6 +418,15 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         pair_stride=pair_stride,
         loop_joints=tuple(loops),
     )
+
+
+def _pushes(model, body_link, loops) -> dict[str, np.ndarray]:
+    """List the joints of six velocities that move no link by the link of their child, on which ``joint_f`` acts."""
+    kinds, child = model.joint_type.numpy(), model.joint_child.numpy()
+    joints = [j for j in loops if kinds[j] in FLYING and body_link[child[j]] >= 0]
+    joints.sort(key=lambda j: body_link[child[j]])
+    starts = np.searchsorted(body_link[child[joints]], np.arange(body_link.max() + 2)) if joints else np.zeros(0)
+    return {"push_start": starts, "push_joint": np.array(joints, dtype=int)}
 
 
 def _always_prescribed(model, inbound, group_count: int) -> tuple[int, ...]:

@@ -393,7 +393,8 @@ def _require_kinematic_roots(model) -> None:
     parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
     articulation = model.joint_articulation.numpy()
     end = np.append(model.articulation_end.numpy()[: model.articulation_count], 0)  # the last one for joints of none
-    in_tree = np.arange(model.joint_count) < end[articulation]  # others close loops, and move nothing
+    in_tree = np.arange(model.joint_count) < end[articulation]  # others close loops and, as rods, move nothing
+    in_tree &= model.joint_type.numpy() != newton.JointType.ROD
     for joint in np.flatnonzero(in_tree & (parent >= 0) & kinematic[child])[:1]:
         raise ValueError(
             f"{body_name(model, int(child[joint]))} is KINEMATIC but hangs on {body_name(model, int(parent[joint]))} through "

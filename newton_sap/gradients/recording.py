@@ -144,7 +144,7 @@ class Recorder:
         inputs += [motion_after, frame.orders_after, self._update, frame.dt]
         self._launch(integrate, size.tree_count, inputs)
         if couplings and size.loop_joints:
-            inputs = [scene.tree, scene.joints, ties[0], motion_after, frame.after]
+            inputs = [scene.tree, scene.joints, ties[0], motion_after, frame.orders, frame.after]
             self._launch(publish_loop_joints, couplings, inputs)
 
     def _launch(self, kernel, count: int, inputs: list) -> None:

@@ -41,8 +41,25 @@ def gravity_at(bodies: Bodies, body: int):
 
 
 @wp.func
+def wrench_of_joint_f(joints: Joints, m: Motion, orders: Orders, efforts: Efforts, joint: int, link: int):
+    """What ``joint_f`` of a free, distance or rod joint does to its child, about the world origin."""
+    F = free_force_from_joint_f(orders, efforts.joint_f, joints.qd_start[joint], m.com[link] - m.position[link])
+    return wrench_at(linear(F), angular(F), m.position[link])
+
+
+@wp.func
+def wrench_of_pushes(tree: Tree, joints: Joints, m: Motion, orders: Orders, efforts: Efforts, link: int):
+    """What ``joint_f`` of joints that move no link does to one, about the world origin."""
+    wrench = wp.spatial_vectord()
+    if efforts.joint_f.shape[0] > 0:
+        for k in range(tree.push_start[link], tree.push_start[link + 1]):
+            wrench = wrench + wrench_of_joint_f(joints, m, orders, efforts, tree.push_joint[k], link)
+    return wrench
+
+
+@wp.func
 def external_wrench(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts, link: int):
-    """Gravity, ``body_f`` and a free joint's ``joint_f`` on one body, about the world origin."""
+    """Gravity, ``body_f`` and the ``joint_f`` of free, distance and rod joints on one body, about the world origin."""
     body = tree.links[link].body
     joint = tree.links[link].joint
     origin = m.position[link]
@@ -52,8 +69,9 @@ def external_wrench(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, order
         residual = residual_from_body_f(orders, efforts.body_f, body, r_OC)
         wrench = wrench - wrench_at(linear(residual), angular(residual), origin)
     if joint >= 0 and flies(joints, joint) and efforts.joint_f.shape[0] > 0:
-        F = free_force_from_joint_f(orders, efforts.joint_f, joints.qd_start[joint], r_OC)
-        wrench = wrench + wrench_at(linear(F), angular(F), origin)
+        wrench = wrench + wrench_of_joint_f(joints, m, orders, efforts, joint, link)
+    if tree.pushes > 0:
+        wrench = wrench + wrench_of_pushes(tree, joints, m, orders, efforts, link)
     return wrench
 
 

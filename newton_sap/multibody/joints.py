@@ -2,7 +2,7 @@
 
 Three families cover every type. *Chains* (prismatic, revolute, fixed, D6) apply single-axis motions one after the
 other, each axis carried by those before it. *Ball* joints turn about their anchor with axes fixed in the parent.
-*Free* joints (distance and rod joints too) have velocity ``[w, v_ref]`` in parent-anchor axes, of the child relative to the
+*Free* joints (distance joints too) have velocity ``[w, v_ref]`` in parent-anchor axes, of the child relative to the
 parent material under it, where ``ref`` is the child's origin or its COM.
 """
 
@@ -17,7 +17,6 @@ wp.set_module_options({"enable_backward": False})
 BALL = wp.constant(int(newton.JointType.BALL))
 FREE = wp.constant(int(newton.JointType.FREE))
 DISTANCE = wp.constant(int(newton.JointType.DISTANCE))
-ROD = wp.constant(int(newton.JointType.ROD))
 
 MOST_AXES = wp.constant(6)
 """Of a chain: a D6 joint with all of them."""
@@ -36,8 +35,8 @@ class MovingFrame:
 
 @wp.func
 def is_free(kind: int):
-    """Free, distance and rod joints move alike."""
-    return kind == FREE or kind == DISTANCE or kind == ROD
+    """Free and distance joints move alike."""
+    return kind == FREE or kind == DISTANCE
 
 
 @wp.func

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 PRISMATIC, REVOLUTE, BALL, FIXED, FREE, DISTANCE, D6, ROD = range(8)  # newton.JointType
-FLYING = (FREE, DISTANCE, ROD)
+FLYING = (FREE, DISTANCE)
 """Joints of six velocities."""
 
 

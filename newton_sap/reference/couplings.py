@@ -421,7 +421,7 @@ def measured(m, kin, v):
     """Return coordinates and rates of the loop joints of a snapshot at a pose, as ``{joint: (q, qd)}``."""
     out = {}
     for j in np.flatnonzero(m.loop):
-        if m.type[j] in FLYING:
+        if m.type[j] in (*FLYING, ROD):
             continue
         pair = Pair(m, kin, j)
         axes = loop_axes(pair)

@@ -1,7 +1,7 @@
 """The multibody part of the reference: rotations, kinematics, free motion and integration (dense, float64).
 
-Velocities inside ("sap" order) are indexed like Newton's ``joint_qd`` and equal it, except that a FREE, DISTANCE or
-ROD joint holds ``[omega, v_ref]``: angular velocity, then the velocity of the child's reference point relative to the
+Velocities inside ("sap" order) are indexed like Newton's ``joint_qd`` and equal it, except that a FREE or
+DISTANCE joint holds ``[omega, v_ref]``: angular velocity, then the velocity of the child's reference point relative to the
 parent's material point at the same place, both in the axes of the parent anchor frame. The reference point is the body
 origin, or the center of mass when ``position_update`` is ``"symplectic"``.
 """
@@ -126,7 +126,7 @@ class Snapshot:
         self.enabled, articulation = read(model, "joint_enabled", bool), read(model, "joint_articulation", int)
         owner: dict[int, int] = {}  # joints of articulations claim their bodies first
         for j in sorted(range(len(self.type)), key=lambda j: (articulation[j] < 0, j)):
-            if articulation[j] >= 0 or self.parent[j] < 0:
+            if self.type[j] != ROD and (articulation[j] >= 0 or self.parent[j] < 0):
                 owner.setdefault(int(self.child[j]), j)
         self.loop = ~np.isin(np.arange(len(self.type)), list(owner.values()))
         self.order: list[int] = []  # parents before children, whatever the order in the model
@@ -170,8 +170,8 @@ class Snapshot:
         return slice(self.q_start[j], self.q_start[j + 1])
 
     def tied(self):
-        """Mask of the joints that are roots of trees with loop, distance or rod joints, which do not move as they would alone."""
-        tying = np.flatnonzero(self.loop | (self.type == DISTANCE) | (self.type == ROD))
+        """Mask of the joints that are roots of trees with loop or distance joints, which do not move as they would alone."""
+        tying = np.flatnonzero(self.loop | (self.type == DISTANCE))
         bodies = np.append(self.parent[tying], self.child[tying])
         return np.isin(np.arange(len(self.type)), self.root[np.isin(self.child, bodies) & ~self.loop])
 
