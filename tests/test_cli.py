@@ -450,7 +450,7 @@ def test_frames_end_a_run_that_its_viewer_would_not():
 def test_interrupted_run_reports_what_it_has():
     """The first Ctrl-C ends a run after its frame, with its report; Python's own handler is back afterwards."""
 
-    def interrupt(frames):
+    def interrupt(frames, of):
         if frames == 4:
             signal.raise_signal(signal.SIGINT)
 
@@ -467,7 +467,7 @@ def test_interrupted_run_reports_what_it_has():
 def test_second_interrupt_ends_at_once():
     """Who asks twice does not wait for the end of the frame."""
 
-    def interrupt(frames):
+    def interrupt(frames, of):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 

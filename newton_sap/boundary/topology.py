@@ -46,8 +46,8 @@ class Topology:
     arrays: dict[str, np.ndarray]
     """What :class:`newton_sap.workspace.Tree` documents, an array for each member of its entries: ``link_joint``, say."""
     prescribed: tuple[int, ...]
-    """Kinematic bodies that are taken for prescribed once and for all: nothing would move them, or they would touch every
-    world."""
+    """Bodies that are taken for prescribed once and for all: cables' segments without mass, and kinematic bodies that nothing would
+    move, or that would touch every world."""
     part_start: np.ndarray
     """(P + 1,) first group of each part, whose stages follow each other."""
     group_world: np.ndarray
@@ -151,6 +151,7 @@ def _inbound_joints(model) -> tuple[dict[int, int], list[int]]:
     parent, child, enabled = model.joint_parent.numpy(), model.joint_child.numpy(), model.joint_enabled.numpy()
     flags, kinds = model.body_flags.numpy(), model.joint_type.numpy()
     _require_supported_joints(model)
+    held = _held_segments(model)
     inbound: dict[int, int] = {}
     loops: list[int] = []
     rank = _ranks(model)
@@ -158,7 +159,8 @@ def _inbound_joints(model) -> tuple[dict[int, int], list[int]]:
     for j in sorted(range(model.joint_count), key=lambda j: (rank[j], j)):
         above, body = int(parent[j]), int(child[j])
         loose = rank[j] >= _LOOSE and (not enabled[j] or flags[body] & _KINEMATIC)
-        if kinds[j] == _ROD or body in inbound or loose or (above >= 0 and _root(assembly, above) == body):
+        apart = kinds[j] == _ROD or (kinds[j] == newton.JointType.FREE and body in held)
+        if apart or body in inbound or loose or (above >= 0 and _root(assembly, above) == body):
             loops.append(j)
             continue
         if not enabled[j]:
@@ -175,6 +177,14 @@ def _inbound_joints(model) -> tuple[dict[int, int], list[int]]:
         if body not in inbound and (body in jointed or (mass[body] > 0.0 and not flags[body] & _KINEMATIC)):
             inbound[body] = FREELY
     return inbound, sorted(loops)
+
+
+def _held_segments(model) -> set[int]:
+    """Bodies without mass at an end of a rod: Newton's makers of cables hold a segment by taking its mass away."""
+    rods = model.joint_type.numpy() == _ROD
+    bodies = {*model.joint_parent.numpy()[rods].tolist(), *model.joint_child.numpy()[rods].tolist()} - {-1}
+    mass = model.body_mass.numpy()
+    return {body for body in bodies if mass[body] == 0.0}
 
 
 def _require_supported_joints(model) -> None:
@@ -433,11 +443,13 @@ def _always_prescribed(model, inbound, group_count: int) -> tuple[int, ...]:
     """List the bodies that must stay kinematic."""
     flags, world, mass = model.body_flags.numpy(), model.body_world.numpy(), model.body_mass.numpy()
     shaped = _shaped_bodies(model)
-    return tuple(
+    held = {body for body in _held_segments(model) if inbound[body] == FREELY}
+    kinematic = {
         body
         for body in np.flatnonzero(flags & _KINEMATIC).tolist()
         if (body not in inbound and mass[body] > 0.0) or (group_count > 1 and world[body] == -1 and body in shaped)
-    )
+    }
+    return tuple(sorted(held | kinematic))
 
 
 def _paths(link_parent: list[int], link_dof_start: np.ndarray) -> list[list[int]]:

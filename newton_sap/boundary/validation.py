@@ -95,7 +95,7 @@ def validate_topology(model, topology) -> None:
     for link in range(topology.link_count):
         dofs = range(arrays["link_dof_start"][link], arrays["link_dof_start"][link + 1])
         body, joint = int(arrays["link_body"][link]), int(arrays["link_joint"][link])
-        kinematic = parent[link] < 0 and flags[body] & int(newton.BodyFlags.KINEMATIC)
+        kinematic = parent[link] < 0 and flags[body] & int(newton.BodyFlags.KINEMATIC) or body in topology.prescribed
         bare = [d for d in dofs if joint == FREELY or armature[arrays["dof_qd"][d]] == 0.0]
         if bare and subtree[link] == 0.0 and not kinematic:
             held = ", or make it kinematic (newton.BodyFlags.KINEMATIC) to hold it" if parent[link] < 0 else ""
@@ -325,6 +325,7 @@ def require_same_structure(model, topology, flags) -> None:
         _refuse_free_springs(model)
     if flags & int(newton.ModelFlags.BODY_PROPERTIES):
         _require_kinematic_roots(model)
+    if flags & (newton.ModelFlags.BODY_PROPERTIES | newton.ModelFlags.BODY_INERTIAL_PROPERTIES):
         _require_prescribed(model, topology)
 
 
@@ -340,13 +341,14 @@ def _require_enabled(model, topology) -> None:
 
 
 def _require_prescribed(model, topology) -> None:
-    """Refuse bodies that were kinematic when the solver was built, where the structure relies on it, and no longer are."""
-    flags = model.body_flags.numpy()
+    """Refuse bodies that were held when the solver was built, where the structure relies on it, and no longer are."""
+    flags, mass = model.body_flags.numpy(), model.body_mass.numpy()
     for body in topology.prescribed:
-        if not flags[body] & int(newton.BodyFlags.KINEMATIC):
+        if not flags[body] & int(newton.BodyFlags.KINEMATIC) and mass[body] > 0.0:
             raise NotImplementedError(
-                f"{body_name(model, body)} is no longer KINEMATIC, but this solver was built for a body that is: no joint moves "
-                "it, or it may touch bodies of every world; build the solver again, or give the body a joint in its own world"
+                f"{body_name(model, body)} is neither KINEMATIC nor a cable's segment without mass, but this solver was built for "
+                "a body that is held: no joint moves it, or it may touch bodies of every world; build the solver again, or give "
+                "the body a joint in its own world"
             )
 
 

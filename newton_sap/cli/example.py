@@ -115,7 +115,8 @@ def run_example(
     options: Mapping[str, Any] | None = None,
     eager: bool = False,
     frames: int | None = None,
-    on_frame: Callable[[int], None] | None = None,
+    endless: bool = False,
+    on_frame: Callable[[int, int | None], None] | None = None,
     picture: Path | None = None,
 ) -> RunResult:
     """Run a bundled example with another solver and return its outcome; what the example raises becomes a verdict.
@@ -129,8 +130,9 @@ def run_example(
         arguments: Command line of the example.
         options: Keywords of the solver's constructor beside the model.
         eager: Launch every kernel of every frame, also where the example replays a recorded graph.
-        frames: Stop after so many, also in viewers that run until they are closed; None leaves the end to the viewer.
-        on_frame: Called with the number of finished frames.
+        frames: Stop after so many, also in viewers that run until they are closed; None leaves it to the example's arguments.
+        endless: Run until the viewer is closed, if ``frames`` is None.
+        on_frame: Called with the numbers of finished frames and of all, None where there is no end.
         picture: PNG file for the last frame of a viewer that can be read, such as ``gl``; no other frame is drawn, so that
             only ``frames`` ends the run.
 
@@ -141,7 +143,7 @@ def run_example(
     module = example_module(name)
     target = solver_class(solver, options or {})
     result = RunResult(example=name, solver=target.__name__ if target else ORIGINAL)
-    clock = _Clock(on_frame, picture, frames)
+    clock = _Clock(on_frame, picture, frames, endless)
     swap = nullcontext(SwapLog()) if target is None else swapped_solvers(noting_contacts(target), options=options)
     try:
         graphs = _unused_graphs() if eager else nullcontext()
@@ -173,10 +175,11 @@ def _run_to_its_end(module: str) -> None:
 class _Clock:
     """Times the frames of an example by standing between it and Newton's own run loop."""
 
-    def __init__(self, on_frame, picture=None, frames=None):
+    def __init__(self, on_frame, picture, frames, endless):
         self.on_frame = on_frame
         self.picture = picture
         self.frames = frames
+        self.endless = endless
         self.example = None
         self.testing = False
         self.interrupted = False
@@ -197,6 +200,8 @@ class _Clock:
             self.example = example
             example.step = self._timed(example.step)
             self.testing = bool(args is not None and args.test)
+            if self.frames is None and not self.endless:
+                self.frames = getattr(args, "num_frames", None)
             running = example.viewer.is_running
             example.viewer.is_running = lambda: self._goes_on() and running()
             if self.picture is not None:
@@ -249,7 +254,7 @@ class _Clock:
             if self.scalars is not None:
                 self.scalars.stepped = True
             if self.on_frame is not None:
-                self.on_frame(len(self.frame_s))
+                self.on_frame(len(self.frame_s), self.frames)
 
         return timed_step
 

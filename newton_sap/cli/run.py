@@ -15,7 +15,9 @@ def run(
     extra: Annotated[list[str] | None, typer.Argument(help="After --: arguments for the example itself.")] = None,
     solver: Annotated[str, typer.Option(help="Solver to use; 'original' keeps the example's own.")] = "sap",
     viewer: Annotated[str, typer.Option(help="null, gl, viser, usd or rerun.")] = "null",
-    num_frames: Annotated[int | None, typer.Option(min=1, help="Frames; else 100, in a window no end.")] = None,
+    num_frames: Annotated[
+        int | None, typer.Option(min=1, help="Frames; else the example's own, in a window no end.")
+    ] = None,
     world_count: Annotated[int | None, typer.Option(min=1, help="Worlds, where the example has the option.")] = None,
     device: Device = None,
     preset: Preset = None,

@@ -78,15 +78,22 @@ def run_command(
         if file is not None:
             require_writable(flag, file)
     endless = viewer in WATCHED and picture is None and not test
-    frames = num_frames or (None if endless else 100)
-    given = {"--viewer": viewer, "--num-frames": frames, "--world-count": world_count, "--device": device}
+    given = {"--viewer": viewer, "--num-frames": num_frames, "--world-count": world_count, "--device": device}
     arguments = [text for flag, value in given.items() if value is not None for text in (flag, str(value))]
     arguments += ["--test"] * test + ["--quiet"] * (not verbose) + extra
     console = Console(highlight=False)
     ask_for_patience()
-    with _progress(console, name, frames) as on_frame:
+    with _progress(console, name) as on_frame:
         result = run_example(
-            name, solver, arguments, options=options, eager=eager, frames=frames, on_frame=on_frame, picture=picture
+            name,
+            solver,
+            arguments,
+            options=options,
+            eager=eager,
+            frames=num_frames,
+            endless=endless,
+            on_frame=on_frame,
+            picture=picture,
         )
     _print_outcome(console, result, verbose)
     if output is not None:
@@ -134,16 +141,16 @@ def _usd_file(extra: list[str]) -> Path:
 
 
 @contextmanager
-def _progress(console: Console, name: str, num_frames: int | None):
+def _progress(console: Console, name: str):
     if not console.is_terminal:
         yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(name, total=num_frames)
+        task = progress.add_task(name, total=None)
 
-        def on_frame(frames: int) -> None:
-            progress.update(task, completed=frames)
+        def on_frame(frames: int, of: int | None) -> None:
+            progress.update(task, completed=frames, total=of)
 
         yield on_frame
 

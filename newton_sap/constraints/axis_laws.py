@@ -17,6 +17,8 @@ NO_LIMIT = wp.constant(wp.float32(1.0e9))
 NO_VELOCITY_LIMIT = wp.constant(wp.float32(1.0e6))
 SPEED_GIVES = wp.constant(wp.float64(0.01))
 """How much a velocity limit gives way against a near-rigid row, or drives that are as stiff would break it."""
+STIFFEST = wp.constant(wp.float64(6.0e-4))
+"""``beta`` of springs: many in a row add up to one whose period the step resolves, so rounding alone bounds each."""
 UNBOUNDED = wp.constant(wp.float64(1.0e300))
 
 
@@ -180,15 +182,13 @@ def velocity_limit_law(joints: Joints, options: JointOptions, axis: Axis):
 
 
 @wp.func
-def spring_law(
-    options: JointOptions, axis: Axis, stiffness: wp.float32, damping: wp.float32, stretch: wp.float64, dt: wp.float64
-):
+def spring_law(axis: Axis, stiffness: wp.float32, damping: wp.float32, stretch: wp.float64, dt: wp.float64):
     """Spring and damper at the end of the step."""
     k = wp.float64(stiffness)
     gain = dt * k + wp.float64(damping)
     if gain <= wp.float64(0.0):
         return RowLaw()
-    R = wp.max(wp.float64(1.0) / (dt * gain), near_rigid(options.beta, axis.w))
+    R = wp.max(wp.float64(1.0) / (dt * gain), near_rigid(STIFFEST, axis.w))
     return row_law(wp.float64(1.0), k * stretch / gain, R, -UNBOUNDED, UNBOUNDED)
 
 
@@ -200,7 +200,7 @@ def passive_law(
     implicit = stiffness
     if options.explicit_springs == 1:
         implicit = wp.float32(0.0)
-    return spring_law(options, axis, implicit, damping, stretch, dt)
+    return spring_law(axis, implicit, damping, stretch, dt)
 
 
 @wp.func

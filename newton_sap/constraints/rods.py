@@ -119,7 +119,7 @@ def rod_rows(
         axis = measure_axis(tree, m, pool, problem, row, a, b, strain.F)
         stiffness = joints.target_ke[k]
         damping = wp.where(wp.min(stiffness, joints.target_kd[k]) < 0.0, wp.float32(wp.nan), joints.target_kd[k])
-        law = spring_law(step.options, axis, stiffness, damping, -strain.value, dt)
+        law = spring_law(axis, stiffness, damping, -strain.value, dt)
         row = place_row(tree, m, pool, problem, row, a, b, strain.F, law)
     return row
 

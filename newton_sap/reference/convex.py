@@ -18,6 +18,8 @@ SOFT_NORM = 1.0e-7
 EASY = 10
 """Iterations after which line searches are exact."""
 
+STIFFEST = 6.0e-4
+"""``beta`` of springs along loop joints and of rods."""
 RENEWALS = 4
 """How often a solve may renew its friction bounds."""
 RENEWAL_RANGE = 0.01, 0.98

@@ -29,7 +29,7 @@ from .basics import (
     quat_mul,
     unit,
 )
-from .convex import clamped_linear, limit_gains, near_rigid, regularization
+from .convex import STIFFEST, clamped_linear, limit_gains, near_rigid, regularization
 from .rods import rod_rows, twist_about
 
 NO_LIMIT = 1.0e9
@@ -392,7 +392,7 @@ class RowMaker:
         if self.options.spring_integration == "explicit":
             effort, stiffness = effort + stiffness * stretch, 0.0
         if stiffness > 0.0 or m.damping[k] > 0.0:
-            c, d = limit_gains(stiffness, m.damping[k], dt, w, self.beta)
+            c, d = limit_gains(stiffness, m.damping[k], dt, w, STIFFEST)
             rows.append(self.row("spring", j, i, J, c * stretch / (dt * c + d), 1.0 / (dt * (dt * c + d))))
         if m.armature[k] > 0.0:
             keeps = J @ self.v0 - dt * self._acceleration(j, i)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from .basics import quat_exp, quat_matrix, unit
-from .convex import limit_gains
+from .convex import STIFFEST, limit_gains
 
 
 def twist_about(R, a):
@@ -26,7 +26,7 @@ def rod_rows(make, pair) -> list:
         value = now[0] - then
         if i == 5:
             value -= 2.0 * math.pi * round(value / (2.0 * math.pi))
-        c, d = limit_gains(m.target_ke[dofs[i]], m.target_kd[dofs[i]], dt, make.weight(now[1]), make.beta)
+        c, d = limit_gains(m.target_ke[dofs[i]], m.target_kd[dofs[i]], dt, make.weight(now[1]), STIFFEST)
         if dt * c + d > 0.0:
             rows.append(make.row("rod", pair.j, i, now[1], -c * value / (dt * c + d), 1.0 / (dt * (dt * c + d))))
     return rows
