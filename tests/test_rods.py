@@ -355,6 +355,32 @@ def test_negative_material_is_refused(name):
         SolverSAP(model)
 
 
+@pytest.mark.parametrize("name", ["joint_armature", "joint_damping"])
+def test_what_needs_a_coordinate_is_refused(name):
+    """At construction and in a notice, by name: a rod has no coordinate that inertia or a damper could act on."""
+    model = on_a_rod().finalize()
+    solver = SolverSAP(model)
+    getattr(model, name).fill_(0.1)
+    with pytest.raises(NotImplementedError, match=f"{name} of .* rod joint"):
+        solver.notify_model_changed(newton.ModelFlags.JOINT_DOF_PROPERTIES)
+    with pytest.raises(NotImplementedError, match=f"{name} of .* rod joint"):
+        SolverSAP(model)
+
+
+def test_a_cable_can_be_cut():
+    """A rod that is switched off in a running simulation lets go, also of an articulation."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    _, rods = cable(builder, 6, bend_damping=0.05, twist_damping=0.05)
+    rig = Rig(builder, 1.0 / 120.0).run(120)
+    enabled = rig.model.joint_enabled.numpy()
+    enabled[rods[2]] = False
+    rig.model.joint_enabled.assign(enabled)
+    rig.solver.notify_model_changed(newton.ModelFlags.JOINT_PROPERTIES)
+    before = rig.body_q
+    rig.run(60)
+    assert np.all(before[3:, 2] - rig.body_q[3:, 2] > 0.9) and np.all(np.abs(before[:3, 2] - rig.body_q[:3, 2]) < 0.02)
+
+
 def test_gradients_are_refused():
     """By the rod's name."""
     model = on_a_rod().finalize(requires_grad=True)

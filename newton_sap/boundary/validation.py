@@ -257,13 +257,20 @@ def _joint_types_of_dofs(model) -> np.ndarray:
 
 
 def _refuse_free_springs(model) -> None:
-    """Refuse springs where there is no coordinate to hold."""
+    """Refuse springs where there is no coordinate to hold, and on rods what else would act on one."""
     flies = np.isin(_joint_types_of_dofs(model), FLYING)
     for dof in np.flatnonzero(flies & (model.joint_stiffness.numpy() > 0.0))[:1]:
         raise NotImplementedError(
             f"joint_stiffness of {owner_name(model, 'dof', dof)} is a spring on a free, distance or rod joint, which SolverSAP "
             "does not simulate; set it to 0, or use a D6 joint of six axes or a rod's own stiffness"
         )
+    rods = _joint_types_of_dofs(model) == newton.JointType.ROD
+    for name in ("joint_armature", "joint_damping"):
+        for dof in np.flatnonzero(rods & (getattr(model, name).numpy() > 0.0))[:1]:
+            raise NotImplementedError(
+                f"{name} of {owner_name(model, 'dof', dof)} is on a rod joint, which has no coordinate of its own; set it to 0, and "
+                "give the bodies mass or the rod damping (joint_target_kd)"
+            )
 
 
 def _warn_of_free_drives(model) -> None:
