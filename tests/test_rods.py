@@ -280,6 +280,25 @@ def test_the_wrench_through_a_rod():
     np.testing.assert_allclose(observed.body_parent_f.numpy()[:, 2], expected, rtol=1e-3)
 
 
+def test_contact_forces_on_segments_move_them_as_joint_f():
+    """``joint_contact_f`` holds what acts on each segment; given as ``joint_f``, it does what the contacts did."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    builder.add_ground_plane()
+    points = [wp.vec3(i * LENGTH, 0.01 * math.sin(i), 0.02) for i in range(7)]
+    cable(builder, 6, points, held=False, bend_damping=0.05, twist_damping=0.05)
+    rig = Rig(builder, 1.0 / 240.0, **tight()).run(60)
+    observed = rig.solver.observables(["joint_contact_f"])
+    rig.pipeline.collide(rig.state, rig.contacts)
+    rig.solver.step(rig.state, rig.next, rig.control, rig.contacts, rig.dt, observables=observed)
+    moved = rig.next.body_qd.numpy()
+    force = observed.joint_contact_f.numpy().reshape(-1, 6)
+    weight = G * rig.model.body_mass.numpy().sum()
+    assert force[:, 2].sum() == pytest.approx(weight, rel=0.2) and np.count_nonzero(force[:, 2] > 0.02 * weight) >= 3
+    rig.control.joint_f.assign(observed.joint_contact_f)
+    rig.solver.step(rig.state, rig.next, rig.control, None, rig.dt)
+    np.testing.assert_allclose(rig.next.body_qd.numpy(), moved, atol=1e-5)
+
+
 def test_a_distance_joint_that_closes_a_loop_is_measured_and_pushes():
     """As a rod it has six velocities and moves no link: ``joint_f`` acts on its child, its coordinates follow."""
     builder = weightless()

@@ -66,6 +66,18 @@ def add_force(tree: Tree, dof: int, force: wp.float64, out: wp.array[wp.float32]
 
 
 @wp.func
+def add_to_push(tree: Tree, joints: Joints, link: int, force: wp.vec3d, torque: wp.vec3d, out: wp.array[wp.float32]):
+    """Give a wrench at the COM of a body that no joint moves to the first rod that ends there, if one does."""
+    if tree.pushes > 0:
+        first = tree.push_start[link]
+        if first < tree.push_start[link + 1]:
+            start = joints.qd_start[tree.push_joint[first]]
+            for i in range(3):
+                out[start + i] = out[start + i] + wp.float32(force[i])
+                out[start + 3 + i] = out[start + 3 + i] + wp.float32(torque[i])
+
+
+@wp.func
 def project_wrenches(
     tree: Tree,
     joints: Joints,
@@ -84,12 +96,15 @@ def project_wrenches(
             motion_after.momentum[above] = motion_after.momentum[above] + motion_after.momentum[link]
     for link in range(first, end):
         t = tree.links[link].tree
+        joint = tree.links[link].joint
         start = tree.links[link].dof_start
-        if tree.links[link].joint >= 0 and start >= tree.trees[t].dof_start + m.locked[t]:
+        if start >= tree.trees[t].dof_start + m.locked[t]:
             W = motion_after.momentum[link] / dt
-            if is_free(joints.type[tree.links[link].joint]):
-                force = linear(W)
-                torque = angular(W) - wp.cross(m.com[link], force)
+            force = linear(W)
+            torque = angular(W) - wp.cross(m.com[link], force)
+            if joint < 0:
+                add_to_push(tree, joints, link, force, torque, out)
+            elif is_free(joints.type[joint]):
                 for i in range(3):
                     add_force(tree, start + i, torque[i], out)
                     add_force(tree, start + 3 + i, force[i], out)
