@@ -3,7 +3,7 @@
 import warp as wp
 
 from ..constraints.coupler_pool import Anchor, joint_anchors, relative_velocity
-from ..constraints.coupling_table import DISTANCE_RANGE, LOOP_LAWS, ROD
+from ..constraints.coupling_table import DISTANCE_RANGE, LOOP_LAWS, ROD, closes_loop
 from ..constraints.loop_axes import loop_axis
 from ..multibody.joints import BALL
 from ..multibody.spatial import angular, velocity_at
@@ -41,11 +41,7 @@ def write_turn(joints: Joints, state: StateArrays, start: int, a: Anchor, b: Anc
 @wp.func
 def flies_apart(tree: Tree, table: CouplingTable, c: int):
     """Whether a coupling is a joint of six velocities that moves no link."""
-    kind = table.kind[c]
-    apart = kind == ROD
-    if kind == DISTANCE_RANGE:
-        apart = tree.links[tree.bodies[table.body_b[c]].link].joint != table.joint[c]
-    return apart
+    return (table.kind[c] == ROD or table.kind[c] == DISTANCE_RANGE) and closes_loop(tree, table, c)
 
 
 @wp.func

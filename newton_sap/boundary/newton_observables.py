@@ -3,11 +3,11 @@
 import warp as wp
 
 from ..constraints.coupler_pool import ROWS
-from ..constraints.coupling_table import COORDINATES, ROD, TENDON, TENDON_LENGTHS
+from ..constraints.coupling_table import ROD, TENDON, TENDON_LENGTHS, closes_loop
 from ..constraints.tendon_paths import path_wrench
 from ..multibody.efforts import Efforts, wrench_of_joint_f, wrench_of_pushes
 from ..multibody.joints import is_free
-from ..multibody.paths import is_moved
+from ..multibody.paths import has_pushes, is_moved
 from ..multibody.spatial import (
     angular,
     inertia_about_origin,
@@ -89,15 +89,6 @@ def observe_contact_forces(
         center = center_of(tree, bodies, m, state, pool.body_a[slot])
         torque = wp.cross(pool.point_a[slot] - center, force)
         wp.atomic_add(contact_f, pool.row[slot], wp.spatial_vector(wp.vec3(force), wp.vec3(torque)))
-
-
-@wp.func
-def closes_loop(tree: Tree, table: CouplingTable, c: int):
-    """Whether a coupling ties bodies past their tree joints; limits of a tree joint act through that joint."""
-    closes = table.kind[c] != COORDINATES
-    if closes and table.joint[c] >= 0:
-        closes = tree.links[tree.bodies[table.body_b[c]].link].joint != table.joint[c]
-    return closes
 
 
 @wp.func
@@ -220,7 +211,7 @@ def observe_parent_wrenches(
         joint = tree.links[link].joint
         # A free joint's own effort passes through the joint, a rod's through the rod.
         if joint < 0:
-            if tree.pushes == 0 or tree.push_start[link] == tree.push_start[link + 1]:
+            if not has_pushes(tree, link):
                 continue  # nothing but roundoff
             through = through + wrench_of_pushes(tree, joints, m, orders, efforts, link)
         elif is_free(joints.type[joint]) and efforts.joint_f.shape[0] > 0:

@@ -9,6 +9,7 @@ from ..constraints.coupling_table import LOOP_LAWS, is_enabled
 from ..constraints.drives import explicit_effort, read_drive
 from ..constraints.loop_axes import loop_axis, loop_drive
 from ..multibody.joints import BALL, flies, is_free
+from ..multibody.paths import has_pushes
 from ..multibody.spatial import angular, linear
 from ..workspace import (
     Bodies,
@@ -68,13 +69,11 @@ def add_force(tree: Tree, dof: int, force: wp.float64, out: wp.array[wp.float32]
 @wp.func
 def add_to_push(tree: Tree, joints: Joints, link: int, force: wp.vec3d, torque: wp.vec3d, out: wp.array[wp.float32]):
     """Give a wrench at the COM of a body that no joint moves to the first rod that ends there, if one does."""
-    if tree.pushes > 0:
-        first = tree.push_start[link]
-        if first < tree.push_start[link + 1]:
-            start = joints.qd_start[tree.push_joint[first]]
-            for i in range(3):
-                out[start + i] = out[start + i] + wp.float32(force[i])
-                out[start + 3 + i] = out[start + 3 + i] + wp.float32(torque[i])
+    if has_pushes(tree, link):
+        start = joints.qd_start[tree.push_joint[tree.push_start[link]]]
+        for i in range(3):
+            out[start + i] = out[start + i] + wp.float32(force[i])
+            out[start + 3 + i] = out[start + 3 + i] + wp.float32(torque[i])
 
 
 @wp.func

@@ -88,6 +88,7 @@ def validate_topology(model, topology) -> None:
     arrays = topology.arrays
     mass, armature = model.body_mass.numpy(), model.joint_armature.numpy()
     flags, parent = model.body_flags.numpy(), arrays["link_parent"]
+    always = set(topology.prescribed)
     subtree = mass[arrays["link_body"]].astype(np.float64)
     for link in range(topology.link_count - 1, -1, -1):
         if parent[link] >= 0:
@@ -95,7 +96,7 @@ def validate_topology(model, topology) -> None:
     for link in range(topology.link_count):
         dofs = range(arrays["link_dof_start"][link], arrays["link_dof_start"][link + 1])
         body, joint = int(arrays["link_body"][link]), int(arrays["link_joint"][link])
-        kinematic = parent[link] < 0 and flags[body] & int(newton.BodyFlags.KINEMATIC) or body in topology.prescribed
+        kinematic = parent[link] < 0 and flags[body] & int(newton.BodyFlags.KINEMATIC) or body in always
         bare = [d for d in dofs if joint == FREELY or armature[arrays["dof_qd"][d]] == 0.0]
         if bare and subtree[link] == 0.0 and not kinematic:
             held = ", or make it kinematic (newton.BodyFlags.KINEMATIC) to hold it" if parent[link] < 0 else ""

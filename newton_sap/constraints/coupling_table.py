@@ -16,8 +16,8 @@ LOOP_LAWS = wp.constant(3)  # limits, drive and dry friction of one free axis of
 LOOP_FORCES = wp.constant(4)  # its spring, damper, armature and effort
 BALL_LIMITS = wp.constant(5)  # swing and twist of a ball joint, in a tree or closing a loop
 TENDON = wp.constant(6)  # half of the laws of a tendon
-ROD = wp.constant(8)  # anchors on two bodies, held by the elasticity of a cable
 TENDON_LENGTHS = wp.constant(7)  # the length of one as a polynomial of another's
+ROD = wp.constant(8)  # anchors on two bodies, held by the elasticity of a cable
 
 # Where the coefficients of a coordinate coupling live.
 EQUALITY_ROW = wp.constant(0)
@@ -71,6 +71,15 @@ def is_tendon(table: CouplingTable, c: int):
 def is_rigid(table: CouplingTable, c: int):
     """Whether ``assemble_couplings`` builds the rows of a coupling."""
     return not is_tendon(table, c) and table.kind[c] != ROD
+
+
+@wp.func
+def closes_loop(tree: Tree, table: CouplingTable, c: int):
+    """Whether a coupling ties bodies past their tree joints; limits of a tree joint act through that joint."""
+    closes = table.kind[c] != COORDINATES
+    if closes and table.joint[c] >= 0:
+        closes = tree.links[tree.bodies[table.body_b[c]].link].joint != table.joint[c]
+    return closes
 
 
 @wp.kernel

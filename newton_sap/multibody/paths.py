@@ -1,4 +1,4 @@
-"""The dofs between a root and a link: whether some are free, and what two links share of them."""
+"""What moves a link: whether some dofs are free, what two links share of them, and joints that only push it."""
 
 import warp as wp
 
@@ -11,6 +11,15 @@ wp.set_module_options({"enable_backward": False})
 def is_moved(tree: Tree, m: Motion, link: int):
     """Whether a link has dofs that are not prescribed."""
     return tree.links[link + 1].path_start - tree.links[link].path_start > m.locked[tree.links[link].tree]
+
+
+@wp.func
+def has_pushes(tree: Tree, link: int):
+    """Whether a joint of six velocities that moves no link ends at this one."""
+    pushed = tree.pushes > 0
+    if pushed:  # else there is nothing to index
+        pushed = tree.push_start[link] < tree.push_start[link + 1]
+    return pushed
 
 
 @wp.func
