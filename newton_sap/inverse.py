@@ -54,6 +54,7 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     with solver.launches:
         solver._move_bodies(frame)
         solver._command_actuators(frame)
+        solver._lay_tendons(frame)
         with solver.launches.unbroken():
             solver._move_freely(frame)
             solver._fill_pool(frame, stats)

@@ -128,7 +128,7 @@ def _state_of_couplings(solver, state, count: int) -> list[np.ndarray]:
     from .constraints.coupling_state import CouplingState, measure_couplings
 
     out = allocate(CouplingState, {"*": count}, solver.device)
-    inputs = [solver.tree, solver.joints, solver.couplings, solver.motion_after, state_arrays(state), out]
+    inputs = [solver.tree, solver.joints, solver._couplings_at(state), solver.motion_after, state_arrays(state), out]
     wp.launch(measure_couplings, count, inputs, device=solver.device)
     return [getattr(out, name).numpy() for name in ("kinetic", "potential", "gap", "angle")]
 

@@ -29,6 +29,7 @@ from .boundary.detection import OwnedDetection
 from .boundary.given_contacts import GivenContacts
 from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
 from .boundary.mujoco_options import warn_of_options
+from .boundary.routes import RoutedTendons
 from .boundary.topology import actuator_table, build_topology
 from .boundary.touching import Touching
 from .boundary.validation import (
@@ -67,7 +68,7 @@ _Base = newton.solvers.SolverBase
 _ACTUATED = int(newton.ModelFlags.ACTUATOR_PROPERTIES) | JOINT_FORCES
 
 
-class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
+class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulations):
     """Articulated rigid bodies with frictional contact by the semi-analytic primal (SAP) method.
 
     Each step minimises a strictly convex cost, which has exactly one minimum; :meth:`report` counts the steps that did not
@@ -77,7 +78,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
     Simulated: prismatic, revolute, ball, fixed, free, distance and D6 joints in trees of any shape, any
     number of worlds of any size, kinematic root bodies, contact with friction, joint limits, drives, dry friction,
     velocity limits, armature, damping and springs; loop-closing joints, equality constraints and mimic joints;
-    MuJoCo's tendons and actuators. Particles fly freely and touch nothing. ``docs/features.md`` lists all of it, and what
+    Newton's tendons, MuJoCo's tendons and actuators. Particles fly freely and touch nothing. ``docs/features.md`` lists all of it, and what
     is refused at construction.
 
     A model that is finalized with ``requires_grad=True`` gets steps with gradients on Warp's tape; see ``docs/gradients.md``.
@@ -163,6 +164,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         self._load_kernels()
         measure_radii(self.launches, self.tree, self.bodies, self.model)
         check_mass_matrix(self)
+        self._measure_tendons()
         apply_damping_ratios(self)
         self.frames.last = None  # what was worked out so far is no step
 
@@ -209,6 +211,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         with self.launches:
             self._move_bodies(frame)
             self._command_actuators(frame)
+            self._lay_tendons(frame)
             self._detect_contacts(frame.state_in, frame.dt)
             with self.launches.unbroken():
                 self._move_freely(frame)
@@ -327,6 +330,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         if self.topology.loop_joints:
             inputs = [self.tree, self.joints, self.couplings, self.motion_after, frame.orders, frame.after]
             self.launches.single(output.loop_kernel(), self.couplings.kind.shape[0], inputs)
+        self._keep_tendons(frame)
 
     def _move_particles(self, frame: Frame) -> None:
         """Particles fly freely, by Newton's own integrator: gravity and applied forces, no contact."""
@@ -346,12 +350,12 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
     # The rest of the contract -----------------------------------------------------------------------------------
 
     def reset(self, state, world_mask=None, flags=None) -> None:
-        """Forget the counters of the chosen worlds; the state itself is left alone.
+        """Forget the counters of the chosen worlds, and what a state of theirs remembers of Newton's tendons.
 
         SAP keeps nothing else from step to step: every solve starts from the state's own velocity.
 
         Args:
-            state: Unused; the caller authors it.
+            state: The caller authors it, but for its tendons; None leaves them as they are.
             world_mask: (world_count + 1,) bool, the last entry for global entities, for a model whose worlds are one
                 group, and for lost contact rows; None chooses all.
             flags: Unused.
@@ -359,6 +363,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         mask = self._normalize_reset_world_mask(world_mask)
         inputs = [self.stats, self._group_world, self._no_mask if mask is None else mask]
         self.launches.single(clear_stats, self.topology.group_count + 1, inputs)
+        self._forget_tendons(state, inputs[-1])
         if self.options.strict and not self.device.is_capturing:
             self._last_report = self.report()
 
@@ -382,6 +387,7 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
         self._read_model()
         if not self.device.is_capturing:
             require_same_structure(self.model, self.topology, flags)
+            self._require_tendons(flags)
             if flags & _ACTUATED and actuator_table(self.model) is not None:
                 self._renew_actuators(flags)
             if flags & newton.ModelFlags.BODY_PROPERTIES:
@@ -497,12 +503,8 @@ class SolverSAP(OwnedDetection, GivenContacts, CoupledArticulations):
 
     def state(self) -> SapState:
         """Return a new state in public order, at the model's initial coordinates."""
-        state = self.model.state()
-        return SapState(
-            state.joint_q, state.joint_qd, state.body_q, state.body_qd, state.body_f,
-            joint_qd_order="public", body_f_order="public",
-            particle_q=state.particle_q, particle_qd=state.particle_qd, particle_f=state.particle_f,
-        )  # fmt: skip
+        state, orders = self.model.state(), dict.fromkeys(("joint_qd_order", "body_f_order"), "public")
+        return SapState(**orders, **{f.name: getattr(state, f.name) for f in fields(SapState) if f.name not in orders})
 
     def control(self) -> SapControl:
         """Return a new control in public order."""

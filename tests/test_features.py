@@ -36,16 +36,6 @@ def test_page_is_up_to_date():
     assert (ROOT / "docs" / "features.md").read_text(encoding="utf-8") == page()
 
 
-def test_tendons_are_refused():
-    """A model with tendons is named at construction."""
-    builder = weightless()
-    builder.add_articulation([builder.add_joint_free(link(builder))])
-    model = builder.finalize()
-    model.tendon_count = 1
-    with pytest.raises(NotImplementedError, match="1 tendons"):
-        Rig(model, 0.01)
-
-
 def test_reduced_contacts_are_refused(monkeypatch):
     """Contacts that were thinned per body pair are not taken for the whole set."""
     rig = two_balls()

@@ -12,8 +12,8 @@ from .run import WarpRun
 from .scenes import RENEWAL
 
 STAGES = (
-    "_move_bodies", "_command_actuators", "_move_freely", "_prepare_contacts", "_assemble", "_minimize", "_integrate",
-    "_publish",
+    "_move_bodies", "_command_actuators", "_lay_tendons", "_move_freely", "_prepare_contacts", "_assemble", "_minimize",
+    "_integrate", "_publish",
 )  # fmt: skip
 """Methods of SolverSAP that make up ``step``, in order."""
 

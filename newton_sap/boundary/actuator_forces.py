@@ -7,8 +7,9 @@ from ..constraints.coupler_pool import ROWS
 from ..constraints.coupling_table import LOOP_LAWS, TENDON, is_enabled
 from ..constraints.tendon_paths import path_wrench
 from ..constraints.tendons import SERVO, servo_of
+from ..coupling_bundles import CouplingTable
 from ..multibody.spatial import to_vec3d, wrench_at
-from ..workspace import Bodies, CouplerPool, CouplingTable, Joints, Motion, Tree
+from ..workspace import Bodies, CouplerPool, Joints, Motion, Tree
 from .actuator_laws import Actuation, motor_pull
 from .actuator_pushes import push_on_joint, sum_pushes
 from .actuators import motor_effort

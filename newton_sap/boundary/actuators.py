@@ -17,7 +17,8 @@ import numpy as np
 import warp as wp
 
 from ..constraints.drives import POSITION, POSITION_VELOCITY, VELOCITY
-from ..workspace import Joints, Tendons, allocate, copy_bundle
+from ..coupling_bundles import Tendons
+from ..workspace import Joints, allocate, copy_bundle
 from .actuator_laws import (
     Actuation,
     ActuatorTable,

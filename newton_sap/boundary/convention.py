@@ -27,7 +27,7 @@ ORDERS = ("public", "sap")
 class SapState:
     """State arrays with explicit orders; :meth:`newton_sap.SolverSAP.state` returns one in public order.
 
-    Arrays are those of ``newton.State`` (float32, on the model's device). ``"sap"`` for ``joint_qd_order`` means free
+    Arrays are those of ``newton.State`` (on the model's device), those of tendons where the model has some. ``"sap"`` for ``joint_qd_order`` means free
     joints hold ``[w, v_O]``; for ``body_f_order`` that ``body_f`` already is the residual buffer ``-[tau_O, f]``.
     """
 
@@ -41,6 +41,10 @@ class SapState:
     particle_q: wp.array | None = None
     particle_qd: wp.array | None = None
     particle_f: wp.array | None = None
+    tendon_segment_rest_length: wp.array | None = None
+    tendon_segment_attachment_l_local: wp.array | None = None
+    tendon_segment_attachment_r_local: wp.array | None = None
+    tendon_guide_active: wp.array | None = None
 
     def __post_init__(self):
         _require_order("joint_qd_order", self.joint_qd_order)

@@ -21,13 +21,16 @@ from ..constraints.coupling_table import (
     MIMIC_JOINT,
     MIMIC_ROW,
     ROD,
+    ROUTE,
     TENDON,
     TENDON_LAWS,
     TENDON_LENGTHS,
 )
+from ..coupling_bundles import CouplingTable
 from ..multibody.gyroscopic import ALONE, HELD, TIED, TOGETHER
-from ..workspace import COUPLER_ROWS, DIRECT_DOFS, DIRECT_TREES, CouplerPool, CouplingTable, allocate
+from ..workspace import COUPLER_ROWS, DIRECT_DOFS, DIRECT_TREES, CouplerPool, allocate
 from .model_parts import OnHost
+from .routes import attach_routes, couplings_of, make_routes, most_dofs, trees_of_routes
 from .tendons import attach_tendons, make_tendons, read_tendons, tendon_name
 from .topology import (
     FREELY,
@@ -50,7 +53,7 @@ OF_JOINT, OF_MIMIC = 1, 2
 
 @dataclass
 class Coupling:
-    """One entry of :class:`newton_sap.workspace.CouplingTable`."""
+    """One entry of :class:`newton_sap.coupling_bundles.CouplingTable`."""
 
     kind: int
     group: int
@@ -93,11 +96,17 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
         halves = range(0, TENDON_LAWS, LAWS_PER_COUPLING)
         entries += [Coupling(TENDON, g, source_row=t, axis=first) for t, g in groups.items() for first in halves]
         entries += _tendon_equalities(model, rows, groups)
+    routed = trees_of_routes(model, topology)
+    if routed:
+        stride = max(stride, most_dofs(model, topology))
+        entries += [entry for t in routed for entry in _route(model, topology, t, routed[t])]
     entries = sorted((e for e in entries if e is not None), key=lambda e: e.group)
     _note_origins(model, entries)
-    table = _table(topology, entries, [_touched_trees(topology, e, trees) for e in entries], device)
+    table = _table(topology, entries, [_touched_trees(topology, e, trees, routed) for e in entries], device)
     if rows is not None:
         table.tendons = tendons
+    if model.tendon_count:
+        table.routes = make_routes(model, routed)
     attach_model(table, model)
     if len(table.equality_enabled):
         table.equality_was_enabled = wp.array(_switches_as_made(model, entries), dtype=wp.bool, device=device)
@@ -108,9 +117,9 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
 def assembling_kernels(table: CouplingTable) -> list:
     """Return the kernels that build the rows of a model's couplings; what no coupling needs is not imported."""
     tendons = np.isin(table.kind.numpy(), (int(TENDON), int(TENDON_LENGTHS)))
-    rods = table.kind.numpy() == int(ROD)
+    rods, routes = (table.kind.numpy() == int(kind) for kind in (ROD, ROUTE))
     kernels = []
-    if not (tendons | rods).all():
+    if not (tendons | rods | routes).all():
         from ..constraints.couplers import assemble_couplings
 
         kernels.append(assemble_couplings)
@@ -122,6 +131,10 @@ def assembling_kernels(table: CouplingTable) -> list:
         from ..constraints.tendons import assemble_tendons
 
         kernels.append(assemble_tendons)
+    if routes.any():
+        from ..constraints.routes import assemble_routes
+
+        kernels.append(assemble_routes)
     return kernels
 
 
@@ -136,7 +149,7 @@ def motions_of_trees(table: CouplingTable, topology: Topology, model, update: st
     A tree that a coupling holds, to another or in itself, does not move as its own forces say and is ``TIED``, or ``HELD`` in a
     group whose Hessian is not factored on every device; limits and tendons only push or pull.
     """
-    holds = ~np.isin(table.kind.numpy(), (int(BALL_LIMITS), int(TENDON)))
+    holds = ~np.isin(table.kind.numpy(), (int(BALL_LIMITS), int(TENDON), int(ROUTE)))
     held = table.tree.numpy()[np.repeat(holds, np.diff(table.tree_start.numpy()))]
     starts = topology.arrays["tree_link_start"]
     flies = flying_links(model, topology.arrays["link_joint"][starts[:-1]])
@@ -150,8 +163,10 @@ def motions_of_trees(table: CouplingTable, topology: Topology, model, update: st
     return moves
 
 
-def _touched_trees(topology, entry: Coupling, of_tendons: dict[int, list[int]]) -> list[int]:
+def _touched_trees(topology, entry: Coupling, of_tendons: dict[int, list[int]], of_routes) -> list[int]:
     """The trees that a coupling ties together."""
+    if entry.kind == ROUTE:
+        return of_routes[entry.source_row]
     arrays, pair = topology.arrays, [k for k in (entry.dof_a, entry.dof_b) if k >= 0]
     if entry.kind == TENDON:
         return of_tendons[entry.source_row]
@@ -198,6 +213,14 @@ def attach_model(table: CouplingTable, model) -> None:
         table.equality_polycoef = rows.equality_constraint_polycoef
     if table.tendons.dof is not None:
         attach_tendons(table.tendons, model)
+    if model.tendon_count:
+        attach_routes(table.routes, model)
+
+
+def _route(model, topology, t: int, trees: list[int]) -> list[Coupling]:
+    """A tendon of Newton: as many couplings as there are rows to hold, one per span."""
+    group, count = int(topology.arrays["tree_group"][trees[0]]), couplings_of(model, t)
+    return [Coupling(ROUTE, group, source_row=t, axis=i, coordinates=count) for i in range(count)]
 
 
 def _pool(table: CouplingTable, topology, stride: int, device) -> CouplerPool:

@@ -5,9 +5,10 @@ import warp as wp
 from ..constraints.coupler_pool import Anchor, joint_anchors, relative_velocity
 from ..constraints.coupling_table import DISTANCE_RANGE, LOOP_LAWS, ROD, closes_loop
 from ..constraints.loop_axes import loop_axis
+from ..coupling_bundles import CouplingTable
 from ..multibody.joints import BALL
 from ..multibody.spatial import angular, velocity_at
-from ..workspace import CouplingTable, Joints, Motion, StateArrays, Tree
+from ..workspace import Joints, Motion, StateArrays, Tree
 from .convention import Orders, write_free_velocity
 
 wp.set_module_options({"enable_backward": False})

@@ -3,8 +3,10 @@
 import warp as wp
 
 from ..constraints.coupler_pool import ROWS
-from ..constraints.coupling_table import ROD, TENDON, TENDON_LENGTHS, closes_loop
+from ..constraints.coupling_table import ROD, ROUTE, TENDON, TENDON_LENGTHS, closes_loop
+from ..constraints.routes import route_impulse
 from ..constraints.tendon_paths import path_wrench
+from ..coupling_bundles import CouplingTable
 from ..multibody.efforts import Efforts, wrench_of_joint_f, wrench_of_pushes
 from ..multibody.joints import is_free
 from ..multibody.paths import has_pushes, is_moved
@@ -18,7 +20,7 @@ from ..multibody.spatial import (
     velocity_at,
     wrench_at,
 )
-from ..workspace import Bodies, ContactPool, CouplerPool, CouplingTable, Joints, Motion, Pools, StateArrays, Tree
+from ..workspace import Bodies, ContactPool, CouplerPool, Joints, Motion, Pools, StateArrays, Tree
 from .contact_rows import shown
 from .convention import Orders
 
@@ -129,6 +131,9 @@ def closure_impulse(tree: Tree, table: CouplingTable, couplers: CouplerPool, g: 
             total = total + tendon_impulse(tree, table, couplers, c, body)
         elif table.kind[c] == TENDON_LENGTHS:
             total = total + tied_tendons_impulse(tree, table, couplers, c, body)
+        elif table.kind[c] == ROUTE:
+            if table.axis[c] == 0:
+                total = total + route_impulse(tree, table.routes, couplers, table.source_row[c], body)
         elif closes_loop(tree, table, c):
             for row in range(ROWS * c, ROWS * c + ROWS):
                 if couplers.support[row] > 0:

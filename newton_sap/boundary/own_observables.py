@@ -8,22 +8,11 @@ from ..constraints.coupler_pool import ROWS, joint_anchors, relative_velocity
 from ..constraints.coupling_table import LOOP_LAWS, is_enabled
 from ..constraints.drives import explicit_effort, read_drive
 from ..constraints.loop_axes import loop_axis, loop_drive
+from ..coupling_bundles import CouplingTable
 from ..multibody.joints import BALL, flies, is_free
 from ..multibody.paths import has_pushes
 from ..multibody.spatial import angular, linear
-from ..workspace import (
-    Bodies,
-    ContactPool,
-    CouplerPool,
-    CouplingTable,
-    Joints,
-    Motion,
-    Problem,
-    RowPool,
-    Shapes,
-    StateArrays,
-    Tree,
-)
+from ..workspace import Bodies, ContactPool, CouplerPool, Joints, Motion, Problem, RowPool, Shapes, StateArrays, Tree
 from .contact_rows import ContactRows, row_count
 from .gaps import measure_gap
 from .newton_observables import slot_wrench

@@ -10,7 +10,7 @@ import numpy as np
 import warp as wp
 
 from ..constraints.coupling_table import CYLINDER, NOTHING, SPHERE
-from ..workspace import Tendons
+from ..coupling_bundles import Tendons
 from .model_parts import dofs_of_part
 from .topology import body_poses, dof_coordinates, pose_of
 
@@ -23,7 +23,7 @@ _UNKNOWN = "runs over something that the model does not have"
 
 @dataclass(frozen=True)
 class Segment:
-    """From one site to the next; fields are columns of :class:`newton_sap.workspace.Tendons`."""
+    """From one site to the next; fields are columns of :class:`newton_sap.coupling_bundles.Tendons`."""
 
     site_a: int
     site_b: int

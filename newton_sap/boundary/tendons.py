@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 import warp as wp
 
-from ..workspace import Tendons, allocate
+from ..coupling_bundles import Tendons
+from ..workspace import allocate
 from .model_parts import ELSEWHERE, dofs_of_part, whole_of
 from .tendon_paths import Path, Segment, read_paths, set_lengths
 from .topology import body_name, dof_coordinates, joint_name, moved_links
@@ -20,7 +21,7 @@ _LIVE = {
     "limit_kd": "limit_kd", "limit_solref": "solref_limit", "spring_length": "springlength", "stiffness": "stiffness",
     "damping": "damping", "friction": "frictionloss", "armature": "armature",
 }  # fmt: skip
-"""Arrays of :class:`newton_sap.workspace.Tendons` that are the model's, by the name they have there."""
+"""Arrays of :class:`newton_sap.coupling_bundles.Tendons` that are the model's, by the name they have there."""
 
 _PASSIVE = ("stiffness", "damping", "frictionloss", "armature")
 _COMMANDED = ("effort", "servo_force", "servo_ke", "servo_kd", "servo_lower", "servo_upper", "exerted")

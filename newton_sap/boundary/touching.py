@@ -4,10 +4,11 @@ import numpy as np
 import warp as wp
 
 from ..constraints.coupling_table import BALL_LIMITS
+from ..coupling_bundles import CouplingTable
 from ..multibody.gyroscopic import TIED, TOGETHER
 from ..multibody.holding import rooted_tree
 from ..multibody.kinematics import KINEMATIC
-from ..workspace import Arrivals, Bodies, CouplingTable, Joints, Motion, Shapes, StateArrays, Tree
+from ..workspace import Arrivals, Bodies, Joints, Motion, Shapes, StateArrays, Tree
 from .contact_materials import ContactOptions, material_of
 from .contact_rows import ContactRows, first_row, next_row
 from .gaps import measure_gap

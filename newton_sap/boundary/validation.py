@@ -27,6 +27,8 @@ _FINITE = {
 _MAGNITUDES = {"joint_effort_limit": "infinity is", "joint_velocity_limit": "infinity and 0 are"}
 """Bounds of magnitudes, and what says that there is none."""
 _DTYPES = {"body_q": wp.transform, "body_qd": wp.spatial_vector, "body_f": wp.spatial_vector}
+_DTYPES |= dict.fromkeys((f"tendon_segment_attachment_{side}_local" for side in "lr"), wp.vec3)
+_DTYPES["tendon_guide_active"] = wp.bool
 """Element types of a state's or control's arrays that are not float32."""
 _ONE_PER = {
     newton.Model.AttributeFrequency.JOINT: "joint_count",
@@ -391,10 +393,6 @@ def _refuse_unsupported(model) -> None:
         raise NotImplementedError(
             f"the model attaches particles to bodies in {attachments} places, which SolverSAP does not simulate; use a coupled "
             "solver, whose coupling does"
-        )
-    if getattr(model, "tendon_count", 0):
-        raise NotImplementedError(
-            f"the model has {model.tendon_count} tendons, which SolverSAP does not simulate; use SolverXPBD or SolverVBD"
         )
 
 

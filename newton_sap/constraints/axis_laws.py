@@ -112,6 +112,28 @@ def drive_law(options: JointOptions, axis: Axis, drive: Drive, dt: wp.float64):
 
 
 @wp.func
+def stop_within(
+    options: JointOptions,
+    axis: Axis,
+    k: wp.float64,
+    tau: wp.float64,
+    beta: wp.float64,
+    gap: wp.float64,
+    sign: wp.float64,
+    dt: wp.float64,
+):
+    """Keep ``gap`` from closing by the stiffness ``k`` and the relaxation time ``tau``, no stiffer than ``beta`` allows."""
+    # Drake does not look for what may throw a joint farther.
+    if options.ahead == 1 and gap > dt * expected_speed(axis):
+        return RowLaw()
+    delay = tau
+    if gap > wp.float64(0.0) and options.ahead == 0:
+        delay = wp.float64(0.0)
+    R = regularization(dt, k, delay, axis.w, beta)
+    return row_law(sign, -gap / (dt + delay), R, wp.float64(0.0), UNBOUNDED)
+
+
+@wp.func
 def stop_law(
     options: JointOptions,
     axis: Axis,
@@ -124,14 +146,7 @@ def stop_law(
     """Keep ``gap`` from closing by the stiffness ``k`` and damping ``kd``."""
     if k <= wp.float64(0.0):
         return RowLaw()
-    # Drake does not look for what may throw a joint farther.
-    if options.ahead == 1 and gap > dt * expected_speed(axis):
-        return RowLaw()
-    tau = kd / k
-    if gap > wp.float64(0.0) and options.ahead == 0:
-        tau = wp.float64(0.0)
-    R = regularization(dt, k, tau, axis.w, options.beta)
-    return row_law(sign, -gap / (dt + tau), R, wp.float64(0.0), UNBOUNDED)
+    return stop_within(options, axis, k, kd / k, options.beta, gap, sign, dt)
 
 
 @wp.func

@@ -2,9 +2,10 @@
 
 import warp as wp
 
+from ..coupling_bundles import CouplingTable
 from ..multibody.holding import rooted_tree
 from ..multibody.spatial import to_vec3d
-from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
+from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
 from .axis_laws import NO_LIMIT, JointInput, stop_law
 from .coupler_pool import Anchor, joint_anchors, measure_axis, place_row
 from .coupling_table import BALL_LIMITS

@@ -6,10 +6,11 @@ bodies, it conserves momentum.
 
 import warp as wp
 
+from ..coupling_bundles import CouplingTable
 from ..linalg.cholesky import widen_skyline
 from ..multibody.paths import is_moved, shared_path
 from ..multibody.spatial import angular, linear, rotation_of, to_quatd, to_vec3d, velocity_at
-from ..workspace import COUPLER_ROWS, CouplerPool, CouplingTable, Joints, Motion, Problem, RowLaw, Tree
+from ..workspace import COUPLER_ROWS, CouplerPool, Joints, Motion, Problem, RowLaw, Tree
 from .axis_laws import Axis
 
 wp.set_module_options({"enable_backward": False})

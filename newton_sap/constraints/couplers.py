@@ -7,9 +7,10 @@ in ``ball_limits``; the rows of cables and of MuJoCo's tendons are kernels of th
 
 import warp as wp
 
+from ..coupling_bundles import CouplingTable
 from ..multibody.spatial import angular, cross_motion, motion, rotation_vector, to_vec3d, velocity_at
 from ..packed import pack_couplers, pack_motion, pack_problem, pack_tree
-from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
+from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
 from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput, JointOptions, row_law
 from .ball_limits import ball_limit_rows
 from .clamped_linear import near_rigid

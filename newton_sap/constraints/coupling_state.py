@@ -2,12 +2,14 @@
 
 import warp as wp
 
-from ..workspace import CouplingTable, Joints, Motion, StateArrays, Tree
+from ..coupling_bundles import CouplingTable
+from ..workspace import Joints, Motion, StateArrays, Tree
 from .coupler_pool import Anchor, joint_anchors, relative_velocity
 from .couplers import Held, coupled_anchors, held_rotations, held_translations
-from .coupling_table import BODIES, DISTANCE_RANGE, LOOP_FORCES, ROD, TENDON, is_enabled
+from .coupling_table import BODIES, DISTANCE_RANGE, LOOP_FORCES, ROD, ROUTE, TENDON, is_enabled
 from .loop_axes import error_of, loop_axis
 from .rods import rod_energy
+from .routes import route_energy
 from .tendon_paths import path_motion
 from .tendons import length_at_zero, spring_stretch, sum_of_terms
 
@@ -113,6 +115,8 @@ def measure_couplings(
         stored = stored_by_axis(tree, joints, table, m, state.joint_q, c)
     out.kinetic[c] = wp.float64(0.5) * wp.float64(stored.armature) * stored.rate * stored.rate
     out.potential[c] = wp.float64(0.5) * wp.float64(stored.stiffness) * stored.stretch * stored.stretch
+    if kind == ROUTE and table.axis[c] == 0:
+        out.potential[c] = route_energy(table.routes, table.source_row[c])
     if is_enabled(table, c) and (kind == BODIES or kind == DISTANCE_RANGE or kind == ROD):
         a, b = coupled_anchors(tree, joints, table, m, c)
         if kind == ROD:

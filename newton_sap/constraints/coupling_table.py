@@ -2,9 +2,10 @@
 
 import warp as wp
 
+from ..coupling_bundles import CouplingTable, Tendons
 from ..linalg.lanes import sync
 from ..multibody.gyroscopic import TIED
-from ..workspace import CouplerPool, CouplingTable, Tendons, Tree
+from ..workspace import CouplerPool, Tree
 
 wp.set_module_options({"enable_backward": False})
 
@@ -18,6 +19,9 @@ BALL_LIMITS = wp.constant(5)  # swing and twist of a ball joint, in a tree or cl
 TENDON = wp.constant(6)  # half of the laws of a tendon
 TENDON_LENGTHS = wp.constant(7)  # the length of one as a polynomial of another's
 ROD = wp.constant(8)  # anchors on two bodies, held by the elasticity of a cable
+ROUTE = wp.constant(
+    9
+)  # spans of a tendon from guide to guide; the first of a tendon's couplings takes the slots of all
 
 # Where the coefficients of a coordinate coupling live.
 EQUALITY_ROW = wp.constant(0)
@@ -70,7 +74,7 @@ def is_tendon(table: CouplingTable, c: int):
 @wp.func
 def is_rigid(table: CouplingTable, c: int):
     """Whether ``assemble_couplings`` builds the rows of a coupling."""
-    return not is_tendon(table, c) and table.kind[c] != ROD
+    return not is_tendon(table, c) and table.kind[c] != ROD and table.kind[c] != ROUTE
 
 
 @wp.func

@@ -7,9 +7,10 @@ measured modulo a whole turn; which turn is meant is read from the joint's entry
 
 import warp as wp
 
+from ..coupling_bundles import CouplingTable
 from ..multibody.joints import BALL, read_quaternion
 from ..multibody.spatial import motion, rotation_vector, to_vec3d
-from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, RowLaw, Tree
+from ..workspace import CouplerPool, Joints, Motion, Problem, RowLaw, Tree
 from .axis_laws import (
     NO_LIMIT,
     NO_VELOCITY_LIMIT,

@@ -7,10 +7,11 @@ rotation left when that turn is undone: Newton's measures, and those of discrete
 
 import warp as wp
 
+from ..coupling_bundles import CouplingTable
 from ..multibody.joints import read_quaternion
 from ..multibody.spatial import motion
 from ..packed import pack_couplers, pack_motion, pack_problem, pack_tree
-from ..workspace import CouplerPool, CouplingTable, Joints, Motion, Problem, Tree
+from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
 from .axis_laws import JointInput, spring_law
 from .coupler_pool import ROWS, Anchor, clear_rest, joint_anchors, measure_axis, place_row
 from .coupling_table import ROD, is_enabled

@@ -6,8 +6,9 @@ way, so that its length changes as if both points where it leaves the surface we
 
 import warp as wp
 
+from ..coupling_bundles import Tendons
 from ..multibody.spatial import motion, to_quatd, to_vec3d
-from ..workspace import CouplerPool, Motion, Problem, Tendons, Tree
+from ..workspace import CouplerPool, Motion, Problem, Tree
 from .coupler_pool import (
     SHORT_TIME,
     Anchor,

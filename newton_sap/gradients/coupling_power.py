@@ -22,7 +22,8 @@ from ..constraints.couplers import (
     time_ahead,
 )
 from ..constraints.coupling_table import BODIES, COORDINATES, DISTANCE_RANGE
-from ..workspace import CouplingTable, Motion, RowLaw, Tree
+from ..coupling_bundles import CouplingTable
+from ..workspace import Motion, RowLaw, Tree
 from .free_change import Changes
 from .scene import Scene, free_velocity, rate_of
 from .sensitivity import Sensitivity

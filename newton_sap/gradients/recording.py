@@ -12,22 +12,13 @@ from ..boundary.actuators import actuate
 from ..boundary.contact_rows import ContactRows
 from ..boundary.loop_coordinates import publish_loop_joints
 from ..constraints.laws import contact_law
+from ..coupling_bundles import CouplingTable, Tendons
 from ..launches import load_kernels
 from ..linalg.lanes import BLOCK_DIM
 from ..multibody.gyroscopic import TIED, TOGETHER
 from ..multibody.integration import UPDATES, integrate
 from ..multibody.kinematics import kinematics
-from ..workspace import (
-    ROWS_PER_DOF,
-    ContactPool,
-    CouplingTable,
-    Motion,
-    RowPool,
-    StateArrays,
-    Tendons,
-    allocate,
-    copy_bundle,
-)
+from ..workspace import ROWS_PER_DOF, ContactPool, Motion, RowPool, StateArrays, allocate, copy_bundle
 from .coupling_power import CouplerRows, coupling_power, gather_ties
 from .free_change import (
     Changes,

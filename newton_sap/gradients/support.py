@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..boundary.routes import route_name
 from ..boundary.tendons import tendon_name
 from ..boundary.topology import FREELY, body_name, equality_name, joint_name
 from ..boundary.validation import owner_name
-from ..constraints.coupling_table import BALL_LIMITS, ROD, TENDON, TENDON_LENGTHS
+from ..constraints.coupling_table import BALL_LIMITS, ROD, ROUTE, TENDON, TENDON_LENGTHS
 from ..workspace import DIRECT_DOFS
 
 _REMEDY = "to step it without, build it with finalize(requires_grad=False)"
@@ -42,6 +43,8 @@ def _without_gradient(solver):
             yield f"the limit of a ball joint ({joint_name(model, int(joint))})"
         elif kind == ROD:
             yield f"the elasticity of a rod ({joint_name(model, int(joint))})"
+        elif kind == ROUTE:
+            yield route_name(model, int(row))
         elif kind in (TENDON, TENDON_LENGTHS):
             yield tendon_name(model, int(row)) if kind == TENDON else equality_name(model, int(row))
     if solver.options.spin_friction:

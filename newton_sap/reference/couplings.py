@@ -153,7 +153,7 @@ def require_known(model, control) -> None:
         "mimic joints": model.constraint_mimic_count or (model.joint_mimic_joint.numpy() >= 0).any(),
         "distance joints": ((bounds >= 0.0) & (bounds < NO_LIMIT)).any(),
         "equality constraints": table is not None and (table.equality_constraint_target_kind.numpy() == 0).any(),
-        "tendons": tendons is not None and tendons.acts.any(),
+        "tendons": model.tendon_count or (tendons is not None and tendons.acts.any()),
         "MuJoCo's actuators": actuators is not None
         and (actuators.changes_drives or (actuators.traits & BIASED).any() or _ctrl(model, control).any()),
     }
