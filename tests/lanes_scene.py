@@ -24,7 +24,6 @@ if MODE == "races":
     scratch = tempfile.TemporaryDirectory()
     races = lane_races.watch(Path(scratch.name))
 
-from mjcf import finish  # noqa: E402
 from test_faults import large_group, shuffled  # noqa: E402
 
 import newton_sap  # noqa: E402
@@ -55,8 +54,19 @@ def quadrupeds():
 
 
 def tied():
-    """A rope, a sum of joints with a servo, two closed loops and a limit, beside contacts."""
-    return finish(TIED, worlds=2, gravity=-9.81), 0.005, 30
+    """Two ropes, a sum of joints with a servo, two closed loops and a limit, beside contacts."""
+    world, builder = (newton.ModelBuilder(gravity=(0.0, 0.0, -9.81)) for _ in range(2))
+    for each in (world, builder):
+        newton.solvers.SolverMuJoCo.register_custom_attributes(each)
+    world.add_mjcf(TIED)
+    hand, crate = (
+        next(b for b, label in enumerate(world.body_label) if label.endswith(name)) for name in ("hand", "crate")
+    )
+    hole, rope = newton.TendonGuideType.PINHOLE, dict(compliance=1e-3, damping=2.0)
+    high = [newton.TendonGuide(body=-1, guide_type=hole, mu=0.1, offset=(0.1 * i, -0.2, 1.2), **rope) for i in range(6)]
+    world.add_tendon([newton.TendonGuide(body=hand), *high, newton.TendonGuide(body=crate, **rope)])
+    builder.replicate(world, 2)
+    return builder.finalize(), 0.005, 30
 
 
 def heap():

@@ -8,6 +8,7 @@ from loop_scenes import MAKERS, Axis, X, Y
 from mjcf import finish
 from rig import link
 from test_ball_limits import attributes
+from test_routed_tendons import thrown_together
 from warp._src.context import CpuDefaultAllocator
 
 from newton_sap import SolverSAP
@@ -63,6 +64,7 @@ def many(make, worlds):
 MODELS = {
     "ties": lambda worlds: finish(TIES, worlds=worlds, gravity=-9.81),
     "loops": lambda worlds: many(loops, worlds),
+    "ropes": lambda worlds: many(lambda: thrown_together(0.3), worlds),
     "quadruped": lambda worlds: many(test_capture.quadruped, worlds),
     "no shapes": lambda worlds: many(test_capture.pendulum, worlds),
 }

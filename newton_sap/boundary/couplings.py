@@ -99,7 +99,8 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
     routed = trees_of_routes(model, topology)
     if routed:
         stride = max(stride, most_dofs(model, topology))
-        entries += [entry for t in routed for entry in _route(model, topology, t, routed[t])]
+        counts = couplings_of(model)
+        entries += [entry for t, tied in routed.items() for entry in _route(topology, t, tied, int(counts[t]))]
     entries = sorted((e for e in entries if e is not None), key=lambda e: e.group)
     _note_origins(model, entries)
     table = _table(topology, entries, [_touched_trees(topology, e, trees, routed) for e in entries], device)
@@ -217,9 +218,9 @@ def attach_model(table: CouplingTable, model) -> None:
         attach_routes(table.routes, model)
 
 
-def _route(model, topology, t: int, trees: list[int]) -> list[Coupling]:
-    """A tendon of Newton: as many couplings as there are rows to hold, one per span."""
-    group, count = int(topology.arrays["tree_group"][trees[0]]), couplings_of(model, t)
+def _route(topology, t: int, trees: list[int], count: int) -> list[Coupling]:
+    """A tendon of Newton, whose rows take so many couplings."""
+    group = int(topology.arrays["tree_group"][trees[0]])
     return [Coupling(ROUTE, group, source_row=t, axis=i, coordinates=count) for i in range(count)]
 
 

@@ -73,10 +73,9 @@ def trees_of_routes(model, topology) -> dict[int, list[int]]:
     return trees
 
 
-def couplings_of(model, t: int) -> int:
-    """How many couplings a tendon takes, for a row per span."""
-    starts = model.tendon_start.numpy()
-    return -(-(int(starts[t + 1] - starts[t]) - 1) // COUPLER_ROWS)
+def couplings_of(model) -> np.ndarray:
+    """Return how many couplings each tendon takes, for a row per span."""
+    return -(-(np.diff(model.tendon_start.numpy()) - 1) // COUPLER_ROWS)
 
 
 def most_dofs(model, topology) -> int:
