@@ -45,7 +45,7 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("distance", YES, f"{COUPLINGS}::test_distance_joint_swings_with_the_period_of_a_pendulum", "npnynp", "minimum and maximum, in a tree or as a loop"),
         Feature("rod (cable)", YES, "test_rods::test_a_cable_hangs_as_its_energy_says", "nnnnyn", "stretch, shear, bend, twist with damping; the time of a step grows as the length; bodies on rods go by `body_q`"),
         Feature("anchor frames and axes changed at run time", YES, f"{RUNTIME}::test_joint_frames_change_at_run_time", "yyyyyy"),
-        Feature("joint switched off (`joint_enabled`) in a tree", NO, f"{BAD}::test_bad_model", "nnnyyn", "`NotImplementedError`; replace it by a free joint"),
+        Feature("joint switched off (`joint_enabled`) in a tree", PARTLY, "test_switched_joints::test_a_joint_that_is_off_holds_nothing", "nnnyyn", "when the solver is built; it may come on and go off then. One that was on: `NotImplementedError`"),
     ],
     "Properties of joints": [
         Feature("position limits", YES, f"{JOINTS}::test_limits_of_every_d6_axis", "yypyyp", "compliant by `limit_ke`, `limit_kd`"),

@@ -80,12 +80,6 @@ def kinematic_in_the_middle():
     return model
 
 
-def disabled_joint():
-    builder = hinge()
-    builder.joint_enabled[0] = False
-    return finalize(builder)
-
-
 def seven_axes():
     """A D6 joint with an axis too many."""
     builder = newton.ModelBuilder()
@@ -135,7 +129,6 @@ BAD_MODELS = {
     "NaN centre of mass": (lambda: body_value("body_com", (0.0, math.nan, 0.0)), ValueError, ["forearm", "com"]),
     "NaN on the second axis": (gantry_without_a_number, ValueError, ["gantry", "axis 1", "armature", "nan"]),
     "kinematic link": (kinematic_in_the_middle, ValueError, ["hand", "kinematic"]),
-    "disabled joint": (disabled_joint, NotImplementedError, ["elbow", "disabled"]),
 }
 
 

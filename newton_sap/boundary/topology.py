@@ -124,7 +124,7 @@ def build_topology(model, threads: int = 1) -> Topology:
     """Return the structure of a model, for so many CPU threads.
 
     Raises:
-        NotImplementedError: A joint that is not simulated (of an unknown type, or a disabled tree joint), by name.
+        NotImplementedError: A joint that is not simulated (of an unknown type), by name.
     """
     inbound, loops = _inbound_joints(model)
     trees = _trees(model, inbound)
@@ -146,7 +146,8 @@ def joint_name(model, joint: int) -> str:
 def _inbound_joints(model) -> tuple[dict[int, int], list[int]]:
     """Map each moving body to the tree joint that moves it or to :data:`FREELY`, and list the joints that close loops.
 
-    A rod always does: it holds no axis, and bodies that each have velocities of their own meet in sparse systems.
+    A rod always does: it holds no axis, and bodies that each have velocities of their own meet in sparse systems. So does a joint
+    that is switched off, which may come on later; a free one holds nothing either way.
     """
     parent, child, enabled = model.joint_parent.numpy(), model.joint_child.numpy(), model.joint_enabled.numpy()
     flags, kinds = model.body_flags.numpy(), model.joint_type.numpy()
@@ -158,16 +159,12 @@ def _inbound_joints(model) -> tuple[dict[int, int], list[int]]:
     assembly = list(range(model.body_count))
     for j in sorted(range(model.joint_count), key=lambda j: (rank[j], j)):
         above, body = int(parent[j]), int(child[j])
-        loose = rank[j] >= _LOOSE and (not enabled[j] or flags[body] & _KINEMATIC)
+        off = not enabled[j] and (rank[j] >= _LOOSE or kinds[j] != newton.JointType.FREE)
+        loose = off or (rank[j] >= _LOOSE and flags[body] & _KINEMATIC)
         apart = kinds[j] == _ROD or (kinds[j] == newton.JointType.FREE and body in held)
         if apart or body in inbound or loose or (above >= 0 and _root(assembly, above) == body):
             loops.append(j)
             continue
-        if not enabled[j]:
-            raise NotImplementedError(
-                f"{joint_name(model, j)} is disabled, but a tree joint cannot be taken out of a reduced-coordinate model; "
-                "enable it or replace it by a free joint"
-            )
         inbound[body] = j
         if above >= 0:
             assembly[body] = above

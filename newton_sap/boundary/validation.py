@@ -343,10 +343,11 @@ def _require_enabled(model, topology) -> None:
     """Refuse tree joints that are no longer enabled."""
     joints = topology.arrays["link_joint"]
     joints = joints[joints >= 0]
+    joints = joints[model.joint_type.numpy()[joints] != newton.JointType.FREE]  # which hold nothing
     for joint in joints[~model.joint_enabled.numpy()[joints].astype(bool)][:1]:
         raise NotImplementedError(
             f"{joint_name(model, joint)} is no longer enabled, but a tree joint cannot be taken out of a reduced-coordinate "
-            "model; enable it, or build the solver with a free joint in its place"
+            "model; enable it, or build the solver while it is off: then it may come on and go off"
         )
 
 
@@ -402,7 +403,7 @@ def _require_kinematic_roots(model) -> None:
     articulation = model.joint_articulation.numpy()
     end = np.append(model.articulation_end.numpy()[: model.articulation_count], 0)  # the last one for joints of none
     in_tree = np.arange(model.joint_count) < end[articulation]  # others close loops and, as rods, move nothing
-    in_tree &= model.joint_type.numpy() != newton.JointType.ROD
+    in_tree &= (model.joint_type.numpy() != newton.JointType.ROD) & model.joint_enabled.numpy().astype(bool)
     for joint in np.flatnonzero(in_tree & (parent >= 0) & kinematic[child])[:1]:
         raise ValueError(
             f"{body_name(model, int(child[joint]))} is KINEMATIC but hangs on {body_name(model, int(parent[joint]))} through "

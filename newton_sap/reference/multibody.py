@@ -18,6 +18,7 @@ from .basics import (
     D6,
     DISTANCE,
     FLYING,
+    FREE,
     PRISMATIC,
     REVOLUTE,
     ROD,
@@ -126,7 +127,8 @@ class Snapshot:
         self.enabled, articulation = read(model, "joint_enabled", bool), read(model, "joint_articulation", int)
         owner: dict[int, int] = {}  # joints of articulations claim their bodies first
         for j in sorted(range(len(self.type)), key=lambda j: (articulation[j] < 0, j)):
-            if self.type[j] != ROD and (articulation[j] >= 0 or self.parent[j] < 0):
+            off = not self.enabled[j] and self.type[j] != FREE
+            if self.type[j] != ROD and not off and (articulation[j] >= 0 or self.parent[j] < 0):
                 owner.setdefault(int(self.child[j]), j)
         self.loop = ~np.isin(np.arange(len(self.type)), list(owner.values()))
         self.order: list[int] = []  # parents before children, whatever the order in the model
