@@ -362,6 +362,92 @@ def test_the_rim_of_a_slot_holds(knob, dt):
     assert rig.q[0] == pytest.approx(held, abs=1e-4) and rig.q[2] == pytest.approx(0.02, abs=1e-4)
 
 
+# What holds ----------------------------------------------------------------------------------------------------------
+
+
+def deepest(rig, seconds):
+    """How deep [m] something comes to be in the ground."""
+    most = 0.0
+    for _ in range(round(seconds / rig.dt)):
+        most = max(most, rig.run().solver.report().penetration.max())
+    return most
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("dt", [0.01, 0.0025])
+@pytest.mark.parametrize("floor", ["mesh", "heightfield"])
+def test_a_bowl_holds_a_ball(floor, dt, law):
+    """Each facet is nearly in the plane of the next: as edges they passed over each other, and the ball fell through."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    places = np.linspace(-1.0, 1.0, 41)
+    height = 0.3 * (places[:, None] ** 2 + places[None, :] ** 2)
+    if floor == "mesh":
+        points = np.stack([*np.meshgrid(places, places, indexing="ij"), height], axis=-1).reshape(-1, 3)
+        builder.add_shape_mesh(-1, mesh=newton.Mesh(points.astype(np.float32), grid(41).indices), cfg=cfg())
+    else:
+        bowl = newton.Heightfield(data=height.astype(np.float32), nrow=41, ncol=41, hx=1.0, hy=1.0)
+        builder.add_shape_heightfield(heightfield=bowl, cfg=cfg())
+    mover(builder, (0.4, 0.1, 0.16), radius=0.08)
+    assert deepest(Rig(builder, dt, contact_model=law), 1.0) < 1e-3
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("degrees", [0.5, 1.0, 2.0, 8.0])
+@pytest.mark.parametrize("floor", ["mesh", "tiles"])
+def test_a_valley_holds_a_ball(floor, degrees, law):
+    """Two planes that meet in a crease."""
+    slope = math.tan(math.radians(degrees))
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    if floor == "mesh":
+        builder.add_shape_mesh(-1, mesh=grid(height=lambda x: slope * abs(x)), cfg=cfg())
+    else:
+        for side in (-1.0, 1.0):
+            turned = wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), -side * math.radians(degrees))
+            middle = wp.quat_rotate(turned, wp.vec3(side, 0.0, -0.1))
+            builder.add_shape_box(-1, xform=wp.transform(middle, turned), hx=1.0, hy=2.0, hz=0.1, cfg=cfg())
+    mover(builder, (0.05, 0.013, 0.1 / math.cos(math.radians(degrees)) + 0.05 * slope + 1e-3))
+    assert deepest(Rig(builder, 0.005, contact_model=law), 1.5) < 2e-4
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("floor", ["tiles", "mesh"])
+@pytest.mark.parametrize("step", [1e-3, 3e-3, 0.01, 0.03])
+def test_a_box_leans_on_the_rim_of_a_step(step, floor, law):
+    """Its own face is no surface in which the floor below would be an edge: taken for one, the box sank by 10 cm and was thrown."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    if floor == "mesh":
+        stair = grid(21, lambda x: 0.0 if x < 0.01 else -step)
+        stair.vertices[stair.vertices[:, 0] > 0.01, 0] -= CELL - 1e-4
+        builder.add_shape_mesh(-1, mesh=newton.Mesh(stair.vertices, stair.indices), cfg=cfg())
+    else:
+        for x, low in ((-1.0, 0.0), (1.0, step)):
+            at = wp.transform((x, 0.0, -0.1 - low), wp.quat_identity())
+            builder.add_shape_box(-1, xform=at, hx=1.0, hy=1.0, hz=0.1, cfg=cfg())
+    mover(builder, (0.03, 0.0, 0.1), half=(0.1, 0.1, 0.1))
+    rig = Rig(builder, 0.01, contact_model=law)
+    assert deepest(rig, 1.5) < {"tiles": 2e-4, "mesh": 1.5e-3}[floor]  # as with all edges
+    np.testing.assert_allclose(rig.v, 0.0, atol=2e-3)
+
+
+def test_a_plank_leans_on_stairs():
+    """Its rims and its foot on the floor are all in the plane of the plank."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    builder.add_ground_plane(cfg=cfg(0.8))
+    angle, thick = math.atan2(0.1, 0.3), 0.02
+    for i in (1, 2):
+        at = wp.transform((-0.3 * i - 0.5, 0.0, 0.05 * i), wp.quat_identity())
+        builder.add_shape_box(-1, xform=at, hx=0.5, hy=1.0, hz=0.05 * i, cfg=cfg(0.8))
+    turned = wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), angle)
+    middle = wp.quat_rotate(turned, wp.vec3(-0.4, 0.0, thick + 1e-5))
+    plank = link(builder, 4.0, 0.1)
+    builder.add_shape_box(plank, hx=0.4, hy=0.1, hz=thick, cfg=cfg(0.8))
+    builder.add_articulation([builder.add_joint_free(plank)])
+    builder.joint_q[-7:] = [*middle, *turned]
+    rig = Rig(builder, 0.005)
+    assert deepest(rig, 1.0) < 2e-4
+    np.testing.assert_allclose(rig.v, 0.0, atol=1e-3)
+
+
 # What it is ----------------------------------------------------------------------------------------------------------
 
 
