@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .shapes import CONE, CYLINDER, pose
+from .shapes import BOX, CAPSULE, CONE, CYLINDER, ELLIPSOID, PLANE, SPHERE, Solids, pose
 
 FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7
-STEEP = 0.25
+STEEP, IN_LINE = 0.25, 0.02
 
 
 @dataclass
@@ -42,45 +42,60 @@ def rolled_over(model, kin, shape: int, body: int, point: np.ndarray, n: np.ndar
     return max(-dt * n @ np.cross(spin, point - center), 0.0)
 
 
-def internal_edges(places: list[Place], given, velocity, fills) -> set[int]:
+def internal_edges(places: list[Place], given, velocity, solids: Solids) -> set[int]:
     """Return the indices of contacts with edges inside the surface of bodies that ``given`` says no unknown moves.
 
     Such an edge lies in the plane of another contact of the moving body with one of those, which has the same ``velocity`` and
     itself is above the plane of the edge; and no point of the edge's shapes and normal is above the other plane, nor is what the
-    edge's shape ``fills`` right behind a steep edge, nor below it what the moving shape fills.
+    edge's shape fills right behind a steep edge, nor below it what the moving shape fills. The other contact must stay.
     """
-    inside = set()
+    shown_by = {}
     for edge in places:
-        body = next((b for b in edge.bodies if given(b)), None)
-        if body is None or all(map(given, edge.bodies)):
+        planes = {plane.index for plane in _planes_of(edge, places, given, velocity, solids)}
+        if planes:
+            shown_by[edge.index] = planes
+    return {edge for edge, planes in shown_by.items() if planes - shown_by.keys()}
+
+
+def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids):
+    """Yield the contacts in whose planes one is an edge."""
+    body = next((b for b in edge.bodies if given(b)), None)
+    if body is None or all(map(given, edge.bodies)):
+        return
+    side = edge.bodies.index(body)
+    moving = edge.bodies[1 - side]
+    if solids.is_on_face(edge.shapes[side], *edge.seen_by(body), TILTED, IN_LINE):
+        return
+    others = [(p, b) for p in places for b in p.bodies if moving in p.bodies and b != moving and given(b)]
+    under = [(p.phi0, p.seen_by(b)[1]) for p, b in others]
+    alike = [p.seen_by(body) for p in places if p.shapes == edge.shapes and p.n @ edge.n > ALIKE]
+    for other, beside in others:
+        if np.abs(velocity(beside) - velocity(body)).max() > ROUNDING:
             continue
-        side = edge.bodies.index(body)
-        moving = edge.bodies[1 - side]
-        under = [
-            (p.phi0, p.seen_by(b)[1])
-            for p in places
-            for b in p.bodies
-            if moving in p.bodies and b != moving and given(b)
-        ]
-        alike = [p.seen_by(body) for p in places if p.shapes == edge.shapes and p.n @ edge.n > ALIKE]
-        for other in places:
-            beside = [b for b in other.bodies if b != moving and given(b)]
-            if (
-                moving not in other.bodies
-                or not beside
-                or np.abs(velocity(beside[0]) - velocity(body)).max() > ROUNDING
-            ):
-                continue
-            point, up = other.seen_by(beside[0])
-            sunk = max([0.0, *(-phi0 for phi0, normal in under if normal @ up > ALIKE)])
-            pair = _EdgeAndPlane(*edge.seen_by(body), point, up, edge.phi0, other.phi0, sunk)
-            if (
-                pair.is_flat()
-                and not any(pair.is_below(*seen) for seen in alike)
-                and not pair.goes_on(edge.shapes[side], edge.shapes[1 - side], fills)
-            ):
-                inside.add(edge.index)
-    return inside
+        point, up = other.seen_by(beside)
+        sunk = max([0.0, *(-phi0 for phi0, normal in under if normal @ up > ALIKE)])
+        pair = _EdgeAndPlane(*edge.seen_by(body), point, up, edge.phi0, other.phi0, sunk)
+        at = [p.seen_by(b)[0] for p, b in others if p.seen_by(b)[1] @ up >= 1.0 - 0.5 * TILTED**2]
+        shapes = other.shapes if other.bodies.index(beside) == 0 else other.shapes[::-1]
+        if (
+            pair.is_flat()
+            and _is_of_surface(solids, *shapes, up, pair.away, np.array(at) - point)
+            and not any(pair.is_below(*seen) for seen in alike)
+            and not pair.goes_on(edge.shapes[side], edge.shapes[1 - side], solids.fills)
+        ):
+            yield other
+
+
+def _is_of_surface(solids: Solids, given_shape, moving_shape, up, away, ways) -> bool:
+    """Whether a normal is one of the given surface, and not of a box that leans on its rim; ``ways`` go to points with that normal."""
+    if solids.kind(given_shape) in (BOX, CYLINDER):
+        return solids.faces_along(given_shape, up, TILTED)
+    if solids.kind(given_shape) in (PLANE, SPHERE, CAPSULE, ELLIPSOID, CONE) or solids.kind(moving_shape) != BOX:
+        return True
+    if not solids.faces_along(moving_shape, up, TILTED) or solids.faces_along(moving_shape, away, TILTED):
+        return True
+    far = max(ways, key=np.linalg.norm)
+    return bool((np.linalg.norm(np.cross(ways, far), axis=1) > IN_LINE * (far @ far)).any())
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import newton
 import numpy as np
 
@@ -17,25 +19,52 @@ def pose(model, kin, shape: int) -> tuple[np.ndarray, np.ndarray]:
     return kin.to_world(body, placed[:3]), kin.rotate(body, quat_matrix(placed[3:]))
 
 
-def fills_beside(model, kin, shape: int, point: np.ndarray, aside: np.ndarray) -> bool:
-    """Whether a point [m], a tenth of the way to a shape's middle along a unit vector, is inside the shape.
+@dataclass
+class Solids:
+    """The shapes of a model where its bodies are."""
 
-    Known of shapes that are neither meshes nor hulls nor heightfields.
-    """
-    center, axes = pose(model, kin, shape)
-    x, y, z = axes.T @ (point - center + 0.1 * aside * (aside @ (center - point)))
-    a, b, c = model.shape_scale.numpy()[shape].astype(float)
-    aside = np.hypot(x, y)
-    inside = {
-        PLANE: lambda: z < 0.0,
-        SPHERE: lambda: np.hypot(aside, z) < a,
-        CAPSULE: lambda: np.hypot(aside, max(abs(z) - b, 0.0)) < a,
-        ELLIPSOID: lambda: (x / a) ** 2 + (y / b) ** 2 + (z / c) ** 2 < 1.0,
-        CYLINDER: lambda: aside < a and abs(z) < b,
-        BOX: lambda: abs(x) < a and abs(y) < b and abs(z) < c,
-        CONE: lambda: -b < z and aside * 2.0 * b < a * (b - z),
-    }.get(int(model.shape_type.numpy()[shape]), bool)
-    return bool(inside())
+    model: object
+    kin: object
+
+    def kind(self, shape: int) -> int:
+        """Its type, as Newton numbers them."""
+        return int(self.model.shape_type.numpy()[shape])
+
+    def fills(self, shape: int, point: np.ndarray, aside: np.ndarray) -> bool:
+        """Whether a point [m], a tenth of the way to a shape's middle along a unit vector, is inside the shape.
+
+        Known of shapes that are neither meshes nor hulls nor heightfields.
+        """
+        center, axes = pose(self.model, self.kin, shape)
+        x, y, z = axes.T @ (point - center + 0.1 * aside * (aside @ (center - point)))
+        a, b, c = self.model.shape_scale.numpy()[shape].astype(float)
+        aside = np.hypot(x, y)
+        inside = {
+            PLANE: lambda: z < 0.0,
+            SPHERE: lambda: np.hypot(aside, z) < a,
+            CAPSULE: lambda: np.hypot(aside, max(abs(z) - b, 0.0)) < a,
+            ELLIPSOID: lambda: (x / a) ** 2 + (y / b) ** 2 + (z / c) ** 2 < 1.0,
+            CYLINDER: lambda: aside < a and abs(z) < b,
+            BOX: lambda: abs(x) < a and abs(y) < b and abs(z) < c,
+            CONE: lambda: -b < z and aside * 2.0 * b < a * (b - z),
+        }.get(self.kind(shape), bool)
+        return bool(inside())
+
+    def faces_along(self, shape: int, n: np.ndarray, tilted: float) -> bool:
+        """Whether a box or a cylinder faces along a unit vector, or against it, with a surface rather than a rim."""
+        local, aligned = np.abs(pose(self.model, self.kin, shape)[1].T @ n), 1.0 - 0.5 * tilted**2
+        if self.kind(shape) == BOX:
+            return bool(local.max() >= aligned)
+        return bool(local[2] >= aligned or (self.kind(shape) == CYLINDER and local[2] <= tilted))
+
+    def is_on_face(self, shape: int, at: np.ndarray, n: np.ndarray, tilted: float, rim: float) -> bool:
+        """Whether a point with a normal is within a face of a plane or box, but for a share ``rim`` of its size."""
+        if self.kind(shape) != BOX:
+            return self.kind(shape) == PLANE
+        center, axes = pose(self.model, self.kin, shape)
+        local, point = np.abs(axes.T @ n), np.abs(axes.T @ (at - center))
+        within = point < (1.0 - rim) * self.model.shape_scale.numpy()[shape].astype(float) - 1e-6
+        return bool((local >= 1.0 - 0.5 * tilted**2).sum() == 1 and within.sum() == 2)
 
 
 def out_of_ellipsoid(model, kin, shape: int, point: np.ndarray) -> np.ndarray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import newton
@@ -27,7 +26,7 @@ from .couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measu
 from .edges import Place, internal_edges, rolled_over
 from .hunt_crossley import HuntCrossley
 from .multibody import Multibody, Snapshot
-from .shapes import fills_beside, find_normal
+from .shapes import Solids, find_normal
 
 NO_DRIVE, DRIVE_POSITION, _, DRIVE_POSITION_VELOCITY, DRIVE_EFFORT = range(5)  # newton.JointTargetMode
 RIGID = 1.0e30
@@ -337,9 +336,8 @@ class ReferenceSolver(Multibody):
         def given(body):
             return body < 0 or not m.unknown[kin.path[body]].any()
 
-        passed_over = internal_edges(
-            places, given, lambda body: self._given_velocity(m, kin, v0, body), partial(fills_beside, self.model, kin)
-        )
+        solids = Solids(self.model, kin)
+        passed_over = internal_edges(places, given, lambda body: self._given_velocity(m, kin, v0, body), solids)
         return [place for place in places if place.index not in passed_over]
 
     @staticmethod
