@@ -247,8 +247,14 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         """Where the model gives a free body its velocity through ``body_qd`` alone, put that into a state's ``joint_qd``."""
         if len(self._adopting_joints) and getattr(state, "joint_qd_order", "public") == "public":
             model = self.model
-            inputs = [self._adopting_joints, model.joint_child, model.joint_qd_start, model.joint_X_p]
-            inputs += [self._initial_body_qd, state.body_qd, joint_qd]
+            inputs = [
+                self._adopting_joints,
+                model.joint_child,
+                model.joint_q_start,
+                model.joint_qd_start,
+                model.joint_X_p,
+            ]
+            inputs += [*self._initial, state.body_qd, state.joint_q, joint_qd]
             self.launches.single(adopt_body_velocity, len(self._adopting_joints), inputs)
 
     def _move_freely(self, frame: Frame) -> None:
@@ -541,7 +547,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
             self._follow_tied = follow_tied_kernel(scalar)
         adopting = joints_that_adopt_body_velocity(self.model, size)
         self._adopting_joints = wp.array(adopting, dtype=wp.int32, device=device)
-        self._initial_body_qd = wp.clone(self.model.body_qd) if len(adopting) else None
+        self._initial = list(map(wp.clone, (self.model.body_qd, self.model.joint_q))) if len(adopting) else None
         self.actuators = None
         if actuator_table(self.model) is not None:
             from .boundary.actuators import build_actuators  # kernels that few models need

@@ -166,6 +166,7 @@ class Shapes:
 
     body: wp.array[wp.int32]  # -1 for the world
     type: wp.array[wp.int32]  # newton.GeoType
+    source_ptr: wp.array[wp.uint64]  # mesh of what has facets
     transform: wp.array[wp.transform]  # on the body
     scale: wp.array[
         wp.vec3

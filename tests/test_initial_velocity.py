@@ -46,6 +46,19 @@ def test_a_state_set_to_rest_stays_at_rest():
     np.testing.assert_allclose(state.body_qd.numpy()[0, :3], [0.0, 0.0, 3.0], atol=1e-6)
 
 
+def test_a_body_that_was_stopped_on_its_way_stays_at_rest():
+    """It coasts, so that its ``body_qd`` still is the model's; but it is elsewhere."""
+    model = thrown()
+    model.body_qd.assign(np.array([[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]], np.float32))
+    solver, state = SolverSAP(model), model.state()
+    for _ in range(3):
+        solver.step(state, state, None, None, 0.01)
+    np.testing.assert_array_equal(state.body_qd.numpy(), model.body_qd.numpy())
+    state.joint_qd.zero_()
+    solver.step(state, state, None, None, 0.01)
+    np.testing.assert_array_equal(state.joint_qd.numpy(), 0.0)
+
+
 def test_consistent_models_are_left_alone():
     """Nothing is looked for where the model's two velocities agree."""
     builder = newton.ModelBuilder()

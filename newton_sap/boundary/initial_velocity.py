@@ -1,8 +1,8 @@
 """Initial velocities that a model's author gave to bodies only.
 
 Newton's maximal-coordinate solvers start from ``ModelBuilder.body_qd``; this one moves joints and reads ``joint_qd``. A
-model may set the first and leave the second zero. While a state still is the model's initial one in both, the free
-joint's velocity is taken from the body, so that such scenes start the same under every solver.
+model may set the first and leave the second zero. While a state still is the model's initial one in both and where it is, the
+free joint's velocity is taken from the body, so that such scenes start the same under every solver.
 """
 
 from __future__ import annotations
@@ -36,19 +36,26 @@ def joints_that_adopt_body_velocity(model, topology) -> np.ndarray:
 def adopt_body_velocity(
     joints: wp.array[wp.int32],
     joint_child: wp.array[wp.int32],
+    joint_q_start: wp.array[wp.int32],
     joint_qd_start: wp.array[wp.int32],
     joint_X_p: wp.array[wp.transform],
     initial: wp.array[wp.spatial_vector],
+    initial_q: wp.array[wp.float32],
     body_qd: wp.array[wp.spatial_vector],
+    joint_q: wp.array[wp.float32],
     joint_qd: wp.array[wp.float32],
 ):
-    """joint_qd = body_qd in parent-anchor axes, where joint_qd is zero and body_qd still is the model's."""
+    """joint_qd = body_qd in parent-anchor axes, where joint_qd is zero and body_qd and joint_q still are the model's."""
     joint = joints[wp.tid()]
     body = joint_child[joint]
     start = joint_qd_start[joint]
     V = body_qd[body]
     for i in range(6):
         if joint_qd[start + i] != 0.0 or V[i] != initial[body][i]:
+            return
+    first = joint_q_start[joint]
+    for k in range(first, joint_q_start[joint + 1]):
+        if joint_q[k] != initial_q[k]:
             return
     anchor = wp.transform_get_rotation(joint_X_p[joint])
     v = wp.quat_rotate_inv(anchor, wp.spatial_top(V))

@@ -7,8 +7,8 @@ through the edge: so the edge's normal cannot be one of the surface. A wall on a
 seen by other contacts of the same two shapes, or, since a wedge meets it at the floor alone, by what shapes fill. The rim of a slot
 stays as well, where what bridges the slot reaches into it.
 
-What leans on a rim touches that with its own face, whose plane is none of the surface. And of facets of a hollow, each nearly in the
-plane of the next, no one goes because of another that would go as well.
+What is within a face is no edge, though the plane of what leans on a rim beside it, which touches that with its own face, may go
+through it. And of facets of a hollow, each nearly in the plane of the next, no one goes because of another that would go as well.
 """
 
 import warp as wp
@@ -17,17 +17,7 @@ from ..linalg.lanes import sync, total
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Tree
 from .contact_rows import ContactRows
 from .gaps import Gap, given_velocity, measure_gap
-from .shape_geometry import (
-    BOX,
-    CAPSULE,
-    CONE,
-    CYLINDER,
-    ELLIPSOID,
-    PLANE,
-    SPHERE,
-    fills_beside,
-    shape_pose,
-)
+from .shape_geometry import fills_beside, is_on_face
 
 wp.set_module_options({"enable_backward": False})
 
@@ -56,8 +46,6 @@ STEEP = wp.constant(wp.float64(0.25))
 
 PASSED_OVER, KEPT = wp.constant(-2), wp.constant(-3)
 """In place of the contact whose spin a slot holds: it is to go, or would but for others that are to go."""
-IN_LINE = wp.constant(wp.float64(0.02))
-"""How far points may be beside a line, over its length."""
 
 
 @wp.func
@@ -273,89 +261,6 @@ def stands_out(
 
 
 @wp.func
-def faces_along(tree: Tree, shapes: Shapes, m: Motion, state: StateArrays, shape: int, n: wp.vec3d):
-    """Whether a box or a cylinder faces along a unit vector, or against it, with a surface rather than with a rim."""
-    local = wp.transform_vector(wp.transform_inverse(shape_pose(tree, shapes, m, state, shape)), n)
-    kind = shapes.type[shape]
-    along = wp.abs(local[2]) >= ALIGNED
-    if kind == BOX:
-        along = along or wp.abs(local[0]) >= ALIGNED or wp.abs(local[1]) >= ALIGNED
-    elif kind == CYLINDER:
-        along = along or wp.abs(local[2]) <= TILTED
-    return along
-
-
-@wp.func
-def is_on_face(tree: Tree, shapes: Shapes, m: Motion, state: StateArrays, shape: int, at: wp.vec3d, n: wp.vec3d):
-    """Whether a point with a normal is within a face of a plane or box, so that it is on no edge of that."""
-    if shapes.type[shape] == PLANE:
-        return True
-    if shapes.type[shape] != BOX:
-        return False
-    inverse = wp.transform_inverse(shape_pose(tree, shapes, m, state, shape))
-    local = wp.transform_vector(inverse, n)
-    point = wp.transform_point(inverse, at)
-    within = int(0)
-    aligned = int(0)
-    axes = int(3)  # no constant: the loop is not to be unrolled
-    for i in range(axes):
-        size = wp.float64(shapes.scale[shape][i])
-        aligned += int(wp.abs(local[i]) >= ALIGNED)
-        within += int(wp.abs(point[i]) < size - ROUNDING - IN_LINE * size)
-    return aligned == 1 and within == 2
-
-
-@wp.func
-def in_line(pool: ContactPool, plane: int):
-    """Whether all points of the moving body's contacts that face as one does are in a line with that."""
-    far = wp.vec3d()
-    slot = pool.last_given[moving_link(pool, plane)] - 1
-    while slot >= 0:
-        way = pool.gamma[slot] - pool.gamma[plane]
-        if wp.dot(outward(pool, slot), outward(pool, plane)) >= ALIGNED and wp.length_sq(way) > wp.length_sq(far):
-            far = way
-        slot = pool.given_before[slot] - 1
-    slot = pool.last_given[moving_link(pool, plane)] - 1
-    while slot >= 0:
-        way = pool.gamma[slot] - pool.gamma[plane]
-        if wp.dot(outward(pool, slot), outward(pool, plane)) >= ALIGNED:
-            if wp.length(wp.cross(way, far)) > IN_LINE * wp.length_sq(far):
-                return False
-        slot = pool.given_before[slot] - 1
-    return True
-
-
-@wp.func
-def is_of_surface(
-    tree: Tree,
-    shapes: Shapes,
-    m: Motion,
-    pool: ContactPool,
-    rows: ContactRows,
-    state: StateArrays,
-    edge: int,
-    plane: int,
-):
-    """Whether the normal of a contact is one of the given surface, not of a box that leans on a rim of it there.
-
-    Of meshes, hulls and heightfields that shows in that the box touches them in a line, and elsewhere with another normal.
-    """
-    up = outward(pool, plane)
-    given = given_shape(pool, rows, plane)
-    kind = shapes.type[given]
-    if kind == BOX or kind == CYLINDER:
-        return faces_along(tree, shapes, m, state, given, up)
-    if kind == PLANE or kind == SPHERE or kind == CAPSULE or kind == ELLIPSOID or kind == CONE:
-        return True
-    moving = moving_shape(pool, rows, plane)
-    if shapes.type[moving] != BOX or not faces_along(tree, shapes, m, state, moving, up):
-        return True
-    if faces_along(tree, shapes, m, state, moving, outward(pool, edge)):
-        return True
-    return not in_line(pool, plane)
-
-
-@wp.func
 def is_internal(
     tree: Tree,
     bodies: Bodies,
@@ -373,7 +278,7 @@ def is_internal(
     Other contacts show that whose mark is above ``gone``.
     """
     given = given_shape(pool, rows, edge)
-    if is_on_face(tree, shapes, m, state, given, pool.gamma[edge], outward(pool, edge)):
+    if is_on_face(tree, shapes, m, state, given, pool.gamma[edge], outward(pool, edge), ALIGNED):
         return False
     plane = pool.last_given[moving_link(pool, edge)] - 1
     while plane >= 0:
@@ -382,8 +287,7 @@ def is_internal(
             radius = round_by(pool, edge, plane)
             sunk = sunk_beside(pool, plane)
             if is_shallow(pool, edge, plane, sunk) and lies_in(pool, edge, plane, radius, sunk):
-                together = go_together(tree, bodies, shapes, m, pool, rows, state, edge, plane)
-                if together and is_of_surface(tree, shapes, m, pool, rows, state, edge, plane):
+                if go_together(tree, bodies, shapes, m, pool, rows, state, edge, plane):
                     if not stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane, radius, sunk):
                         return True
         plane = pool.given_before[plane] - 1

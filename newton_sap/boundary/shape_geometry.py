@@ -10,6 +10,10 @@ wp.set_module_options({"enable_backward": False})
 
 _KINDS = ("PLANE", "SPHERE", "CAPSULE", "ELLIPSOID", "CYLINDER", "BOX", "CONE")
 PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, CONE = (wp.constant(int(newton.GeoType[kind])) for kind in _KINDS)
+_FACETED = ("MESH", "CONVEX_MESH", "HFIELD")
+MESH, HULL, HEIGHTFIELD = (wp.constant(int(newton.GeoType[kind])) for kind in _FACETED)
+BESIDE = wp.constant(wp.float64(2.0e-4))
+"""How far [m] around a point a face goes on that it is within."""
 
 
 @wp.func
@@ -72,6 +76,54 @@ def fills_beside(
     to_middle = wp.transform_get_translation(X) - point
     taken = point + wp.float64(0.1) * wp.dot(to_middle, aside) * aside
     return fills(shapes, shape, wp.transform_point(wp.transform_inverse(X), taken))
+
+
+@wp.func
+def has_facets_around(shapes: Shapes, shape: int, at: wp.vec3d, n: wp.vec3d, aligned: wp.float64):
+    """Whether the triangles of a mesh, hull or heightfield on all four sides of a point, in its axes, face along a unit vector."""
+    size = to_vec3d(shapes.scale[shape])
+    aside = wp.vec3d()
+    aside[int(wp.abs(n[0]) > wp.float64(0.7))] = wp.float64(1.0)
+    aside = wp.normalize(wp.cross(n, aside))
+    sides = int(4)  # no constant: the loop is not to be unrolled
+    for _side in range(sides):
+        aside = wp.cross(n, aside)
+        start = wp.vec3(wp.cw_div(at + BESIDE * (aside + n), size))
+        hit = wp.mesh_query_ray(shapes.source_ptr[shape], start, wp.vec3(wp.cw_div(-n, size)), 3.0 * wp.float32(BESIDE))
+        if not hit.result:
+            return False
+        if wp.abs(wp.dot(wp.normalize(wp.cw_div(to_vec3d(hit.normal), size)), n)) < aligned:
+            return False
+    return True
+
+
+@wp.func
+def is_on_face(
+    tree: Tree,
+    shapes: Shapes,
+    m: Motion,
+    state: StateArrays,
+    shape: int,
+    point: wp.vec3d,
+    normal: wp.vec3d,
+    aligned: wp.float64,
+):
+    """Whether a point [m] of the world is within a flat face of a shape that faces along a unit vector; caps do not count."""
+    kind = shapes.type[shape]
+    if kind == PLANE:
+        return True
+    inverse = wp.transform_inverse(shape_pose(tree, shapes, m, state, shape))
+    at = wp.transform_point(inverse, point)
+    n = wp.transform_vector(inverse, normal)
+    if kind == MESH or kind == HULL or kind == HEIGHTFIELD:
+        return has_facets_around(shapes, shape, at, n, aligned)
+    within = int(0)
+    faces = int(0)
+    axes = int(3)  # no constant: the loop is not to be unrolled
+    for i in range(axes):
+        faces += int(wp.abs(n[i]) >= aligned)
+        within += int(wp.abs(at[i]) < wp.float64(shapes.scale[shape][i]) - BESIDE)
+    return kind == BOX and faces == 1 and within == 2
 
 
 @wp.func

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .shapes import BOX, CAPSULE, CONE, CYLINDER, ELLIPSOID, PLANE, SPHERE, Solids, pose
+from .shapes import CONE, CYLINDER, Solids, pose
 
 FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7
-STEEP, IN_LINE = 0.25, 0.02
+STEEP = 0.25
 
 
 @dataclass
@@ -64,7 +64,7 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
         return
     side = edge.bodies.index(body)
     moving = edge.bodies[1 - side]
-    if solids.is_on_face(edge.shapes[side], *edge.seen_by(body), TILTED, IN_LINE):
+    if solids.is_on_face(edge.shapes[side], *edge.seen_by(body), TILTED):
         return
     others = [(p, b) for p in places for b in p.bodies if moving in p.bodies and b != moving and given(b)]
     under = [(p.phi0, p.seen_by(b)[1]) for p, b in others]
@@ -75,27 +75,12 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
         point, up = other.seen_by(beside)
         sunk = max([0.0, *(-phi0 for phi0, normal in under if normal @ up > ALIKE)])
         pair = _EdgeAndPlane(*edge.seen_by(body), point, up, edge.phi0, other.phi0, sunk)
-        at = [p.seen_by(b)[0] for p, b in others if p.seen_by(b)[1] @ up >= 1.0 - 0.5 * TILTED**2]
-        shapes = other.shapes if other.bodies.index(beside) == 0 else other.shapes[::-1]
         if (
             pair.is_flat()
-            and _is_of_surface(solids, *shapes, up, pair.away, np.array(at) - point)
             and not any(pair.is_below(*seen) for seen in alike)
             and not pair.goes_on(edge.shapes[side], edge.shapes[1 - side], solids.fills)
         ):
             yield other
-
-
-def _is_of_surface(solids: Solids, given_shape, moving_shape, up, away, ways) -> bool:
-    """Whether a normal is one of the given surface, and not of a box that leans on its rim; ``ways`` go to points with that normal."""
-    if solids.kind(given_shape) in (BOX, CYLINDER):
-        return solids.faces_along(given_shape, up, TILTED)
-    if solids.kind(given_shape) in (PLANE, SPHERE, CAPSULE, ELLIPSOID, CONE) or solids.kind(moving_shape) != BOX:
-        return True
-    if not solids.faces_along(moving_shape, up, TILTED) or solids.faces_along(moving_shape, away, TILTED):
-        return True
-    far = max(ways, key=np.linalg.norm)
-    return bool((np.linalg.norm(np.cross(ways, far), axis=1) > IN_LINE * (far @ far)).any())
 
 
 @dataclass

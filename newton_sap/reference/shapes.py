@@ -13,6 +13,10 @@ _KINDS = ("PLANE", "SPHERE", "CAPSULE", "ELLIPSOID", "CYLINDER", "BOX", "CONE")
 PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, CONE = (int(newton.GeoType[kind]) for kind in _KINDS)
 
 
+MESH, HULL, HEIGHTFIELD = (int(newton.GeoType[kind]) for kind in ("MESH", "CONVEX_MESH", "HFIELD"))
+BESIDE = 2e-4
+
+
 def pose(model, kin, shape: int) -> tuple[np.ndarray, np.ndarray]:
     """Return where the centre of a shape is [m], and its axes as columns."""
     placed, body = model.shape_transform.numpy()[shape].astype(float), int(model.shape_body.numpy()[shape])
@@ -50,21 +54,43 @@ class Solids:
         }.get(self.kind(shape), bool)
         return bool(inside())
 
-    def faces_along(self, shape: int, n: np.ndarray, tilted: float) -> bool:
-        """Whether a box or a cylinder faces along a unit vector, or against it, with a surface rather than a rim."""
-        local, aligned = np.abs(pose(self.model, self.kin, shape)[1].T @ n), 1.0 - 0.5 * tilted**2
-        if self.kind(shape) == BOX:
-            return bool(local.max() >= aligned)
-        return bool(local[2] >= aligned or (self.kind(shape) == CYLINDER and local[2] <= tilted))
-
-    def is_on_face(self, shape: int, at: np.ndarray, n: np.ndarray, tilted: float, rim: float) -> bool:
-        """Whether a point with a normal is within a face of a plane or box, but for a share ``rim`` of its size."""
-        if self.kind(shape) != BOX:
-            return self.kind(shape) == PLANE
+    def is_on_face(self, shape: int, point: np.ndarray, normal: np.ndarray, tilted: float) -> bool:
+        """Whether a point [m] of the world is within a flat face of a shape that faces along a unit vector; caps do not count."""
+        kind, aligned = self.kind(shape), 1.0 - 0.5 * tilted**2
         center, axes = pose(self.model, self.kin, shape)
-        local, point = np.abs(axes.T @ n), np.abs(axes.T @ (at - center))
-        within = point < (1.0 - rim) * self.model.shape_scale.numpy()[shape].astype(float) - 1e-6
-        return bool((local >= 1.0 - 0.5 * tilted**2).sum() == 1 and within.sum() == 2)
+        n, at = axes.T @ normal, axes.T @ (point - center)
+        size = self.model.shape_scale.numpy()[shape].astype(float)
+        if kind in (MESH, HULL, HEIGHTFIELD):
+            return self._has_facets_around(shape, at, n, size, aligned)
+        on_face = (np.abs(n) >= aligned).sum() == 1 and (np.abs(at) < size - BESIDE).sum() == 2
+        return kind == PLANE or bool(kind == BOX and on_face)
+
+    def _has_facets_around(self, shape, at, n, size, aligned) -> bool:
+        """Whether the triangles on all four sides of a point face along a unit vector."""
+        if self.kind(shape) == HEIGHTFIELD:
+            mesh = self.model.heightfield_meshes[int(self.model.shape_heightfield_index.numpy()[shape])]
+            points, indices = mesh.points.numpy(), mesh.indices.numpy()
+        else:
+            points, indices = self.model.shape_source[shape].vertices, self.model.shape_source[shape].indices
+        a, b, c = np.moveaxis((points * size)[np.reshape(indices, (-1, 3))].astype(float), 1, 0)
+        normals = np.cross(b - a, c - a)
+        aside = np.cross(n, np.eye(3)[int(abs(n[0]) > 0.7)])
+        for _ in range(4):
+            aside = np.cross(n, aside / np.linalg.norm(aside))
+            start = at + BESIDE * (aside + n)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                way = np.einsum("ij,ij->i", normals, a - start) / (normals @ -n)
+                x = start - way[:, None] * n
+                inside = [
+                    np.einsum("ij,ij->i", np.cross(q - p, x - p), normals) >= 0.0 for p, q in ((a, b), (b, c), (c, a))
+                ]
+                hit = np.logical_and.reduce([*inside, way >= 0.0, way <= 3.0 * BESIDE])
+            if not hit.any():
+                return False
+            first = normals[np.argmin(np.where(hit, way, np.inf))]
+            if abs(first @ n) < aligned * np.linalg.norm(first):
+                return False
+        return True
 
 
 def out_of_ellipsoid(model, kin, shape: int, point: np.ndarray) -> np.ndarray:
