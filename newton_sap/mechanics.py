@@ -44,7 +44,7 @@ def place(solver, state) -> None:
     read = state_arrays(state)
     if solver.model.joint_dof_count:
         read.joint_qd = wp.clone(state.joint_qd)
-        solver._adopt_initial_velocities(state, read.joint_qd)
+        solver.initial_velocities.adopt(solver.launches, state, read.joint_qd)
     solver.launches.trees(place_links, [solver.joints, solver.bodies, solver.motion_after, orders, read])
 
 

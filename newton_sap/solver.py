@@ -27,7 +27,7 @@ from .boundary.convention import SapControl, SapState
 from .boundary.couplings import assembling_kernels, attach_model, build_couplings, motions_of_trees, tied_groups
 from .boundary.detection import OwnedDetection
 from .boundary.given_contacts import GivenContacts
-from .boundary.initial_velocity import adopt_body_velocity, joints_that_adopt_body_velocity
+from .boundary.initial_velocity import InitialVelocities
 from .boundary.mujoco_options import warn_of_options
 from .boundary.routes import RoutedTendons
 from .boundary.topology import actuator_table, build_topology
@@ -233,7 +233,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
 
     def _move_bodies(self, frame: Frame) -> None:
         """Public velocity to sap velocity, and poses, velocities and motion columns."""
-        self._adopt_initial_velocities(frame.state_in, frame.before.joint_qd)
+        self.initial_velocities.adopt(self.launches, frame.state_in, frame.before.joint_qd)
         self.launches.trees(kinematics, [self.joints, self.bodies, self.motion, frame.orders, frame.before])
         if self.topology.groups_meet:
             self.launches.wait()
@@ -242,20 +242,6 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         """Forces and drives with MuJoCo's actuators in them."""
         if frame.commanded is not None:
             self.actuators.launch(self.launches, frame.commanded, frame.orders)
-
-    def _adopt_initial_velocities(self, state, joint_qd) -> None:
-        """Where the model gives a free body its velocity through ``body_qd`` alone, put that into a state's ``joint_qd``."""
-        if len(self._adopting_joints) and getattr(state, "joint_qd_order", "public") == "public":
-            model = self.model
-            inputs = [
-                self._adopting_joints,
-                model.joint_child,
-                model.joint_q_start,
-                model.joint_qd_start,
-                model.joint_X_p,
-            ]
-            inputs += [*self._initial, state.body_qd, state.joint_q, joint_qd]
-            self.launches.single(adopt_body_velocity, len(self._adopting_joints), inputs)
 
     def _move_freely(self, frame: Frame) -> None:
         """A, r and v_star. Rows are listed by part here already: what a tree leans on is among them."""
@@ -545,9 +531,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
             from .tied_change import follow_tied_kernel  # a kernel that few models need
 
             self._follow_tied = follow_tied_kernel(scalar)
-        adopting = joints_that_adopt_body_velocity(self.model, size)
-        self._adopting_joints = wp.array(adopting, dtype=wp.int32, device=device)
-        self._initial = list(map(wp.clone, (self.model.body_qd, self.model.joint_q))) if len(adopting) else None
+        self.initial_velocities = InitialVelocities(self.model, size)
         self.actuators = None
         if actuator_table(self.model) is not None:
             from .boundary.actuators import build_actuators  # kernels that few models need
@@ -579,7 +563,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self._assembles_apart = bool(self._coupling_kernels) or self.topology.needs_iterations or self.device.is_cuda
         self._solve_kernel = self._make_solve_kernel(assembles=not self._assembles_apart)
         stages = [] if self.actuators is None else [self.actuators.kernel]
-        stages += [adopt_body_velocity] if len(self._adopting_joints) else []
+        stages += self.initial_velocities.kernels
         stages += [kinematics, *self.touching.kernels, free_motion]
         stages += [collect_contacts] if self.model.shape_count else [count_foreign]
         stages += [assemble_problem] if self._assembles_apart else []

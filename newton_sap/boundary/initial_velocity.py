@@ -63,3 +63,23 @@ def adopt_body_velocity(
     for i in range(3):
         joint_qd[start + i] = v[i]
         joint_qd[start + 3 + i] = w[i]
+
+
+class InitialVelocities:
+    """The free joints of a model that may take their velocity from a body."""
+
+    def __init__(self, model, topology):
+        self._model = model
+        joints = joints_that_adopt_body_velocity(model, topology)
+        self._joints = wp.array(joints, dtype=wp.int32, device=model.device)
+        self.kernels = [adopt_body_velocity] if len(joints) else []
+        """What a step launches for them."""
+        self._initial = [wp.clone(model.body_qd), wp.clone(model.joint_q)] if len(joints) else []
+
+    def adopt(self, launches, state, joint_qd) -> None:
+        """Where the model gives a free body its velocity through ``body_qd`` alone, put that into a state's ``joint_qd``."""
+        if self.kernels and getattr(state, "joint_qd_order", "public") == "public":
+            model = self._model
+            inputs = [self._joints, model.joint_child, model.joint_q_start, model.joint_qd_start, model.joint_X_p]
+            inputs += [*self._initial, state.body_qd, state.joint_q, joint_qd]
+            launches.single(adopt_body_velocity, len(self._joints), inputs)
