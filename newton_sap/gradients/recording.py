@@ -12,7 +12,7 @@ from ..boundary.actuators import actuate
 from ..boundary.contact_rows import ContactRows
 from ..boundary.loop_coordinates import publish_loop_joints
 from ..constraints.laws import contact_law
-from ..coupling_bundles import CouplingTable, Tendons
+from ..coupling_bundles import CouplingTable, Routes, Tendons
 from ..launches import load_kernels
 from ..linalg.lanes import BLOCK_DIM
 from ..multibody.gyroscopic import TIED, TOGETHER
@@ -255,7 +255,9 @@ class Recorder:
 
     def _couplings(self, solver) -> CouplingTable:
         """The model's couplings, without tendons."""
-        return copy_bundle(CouplingTable, solver.couplings, {"tendons": allocate(Tendons, {"*": 0}, self.device)})
+        none = {"tendons": Tendons, "routes": Routes}
+        none = {name: allocate(kind, {"*": 0}, self.device) for name, kind in none.items()}
+        return copy_bundle(CouplingTable, solver.couplings, none)
 
     def _coupler_rows(self, solver) -> CouplerRows:
         """How the rows of couplings acted in this step."""
