@@ -251,6 +251,18 @@ def test_routes_are_as_built():
         rig.solver.notify_model_changed(newton.ModelFlags.TENDON_PROPERTIES)
 
 
+def test_replaced_arrays_are_taken_with_a_notice():
+    """As long as they are long enough."""
+    rig, live = Rig(hoist(mu=0.2), DT).run(5), Rig(hoist(mu=0.2), DT).run(5)
+    live.model.tendon_guide_radius.fill_(0.25)
+    rig.model.tendon_guide_radius = wp.full(3, 0.25, dtype=wp.float32)
+    rig.solver.notify_model_changed(newton.ModelFlags.TENDON_PROPERTIES)
+    np.testing.assert_array_equal(everything(rig.run(100).state), everything(live.run(100).state))
+    rig.model.tendon_guide_radius = wp.full(2, 0.25, dtype=wp.float32)
+    with pytest.raises(ValueError, match="tendon_guide_radius has 2 entries"):
+        rig.solver.notify_model_changed(newton.ModelFlags.TENDON_PROPERTIES)
+
+
 @pytest.mark.parametrize("name", ["tendon_segment_compliance", "tendon_segment_damping", "tendon_guide_mu"])
 @pytest.mark.parametrize("value", [-1.0, np.nan])
 def test_bad_values_at_run_time_are_counted(name, value):

@@ -29,11 +29,16 @@ def route_name(model, t: int) -> str:
 
 
 def require_ropes(model) -> None:
-    """Refuse material that is not finite or negative.
+    """Refuse material that is not finite or negative, and arrays that are too short.
 
     Raises:
         ValueError: An entry of ``tendon_segment_compliance``, ``tendon_segment_damping`` or ``tendon_guide_mu``, by tendon.
     """
+    counts = dict.fromkeys([f"tendon_guide_{name}" for name in (*_ROUTE, "type")], model.tendon_guide_count)
+    counts |= dict.fromkeys([f"tendon_segment_{name}" for name in (*_LIVE, "rest_length")], model.tendon_segment_count)
+    for name, count in counts.items():
+        if len(getattr(model, name)) != count:
+            raise ValueError(f"{name} has {len(getattr(model, name))} entries, but the model's tendons need {count}")
     starts = model.tendon_start.numpy()
     for name, shift in (("tendon_segment_compliance", 1), ("tendon_segment_damping", 1), ("tendon_guide_mu", 0)):
         values = getattr(model, name).numpy()
@@ -135,7 +140,6 @@ class RoutedTendons(newton.solvers.SolverBase):
 
         require_ropes(model)
         self._tendon_routes = _routes_of(model)
-
         self._tendon_kernels, self._tendon_histories = kernels, {}
         self._tendons_after = self._lay_again()
         self._tendons_now = self._history_of(routes)
@@ -150,8 +154,11 @@ class RoutedTendons(newton.solvers.SolverBase):
         self.launches.single(kernels.measure_cable, count, [self._tendons_after])
 
     def _require_tendons(self, flags: int) -> None:
-        """Refuse changed routes, and material that makes no sense, where ``flags`` name them."""
-        if not self.model.tendon_count or not flags & int(newton.ModelFlags.TENDON_PROPERTIES):
+        """Take note of replaced arrays; refuse changed routes, and material that makes no sense, where ``flags`` name them."""
+        if not self.model.tendon_count:
+            return
+        attach_routes(self._tendons_after, self.model)
+        if not flags & int(newton.ModelFlags.TENDON_PROPERTIES):
             return
         require_ropes(self.model)
         if not np.array_equal(self._tendon_routes, _routes_of(self.model)):
