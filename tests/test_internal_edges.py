@@ -424,19 +424,28 @@ def test_a_box_leans_on_the_rim_of_a_step(step, floor, law):
     np.testing.assert_allclose(rig.v, 0.0, atol=2e-3)
 
 
-def leaning(step, floor):
+def leaning(step, floor, scale=(1.0, 1.0, 1.0)):
     """A box across a step down, most of it beyond."""
     builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
     if floor == "mesh":
         stair = grid(21, lambda x: 0.0 if x < 0.01 else -step)
         stair.vertices[stair.vertices[:, 0] > 0.01, 0] -= CELL - 1e-4
-        builder.add_shape_mesh(-1, mesh=newton.Mesh(stair.vertices, stair.indices), cfg=cfg())
+        mesh = newton.Mesh(stair.vertices / np.array(scale, np.float32), stair.indices)
+        builder.add_shape_mesh(-1, mesh=mesh, scale=scale, cfg=cfg())
     else:
         for x, low in ((-1.0, 0.0), (1.0, step)):
             at = wp.transform((x, 0.0, -0.1 - low), wp.quat_identity())
             builder.add_shape_box(-1, xform=at, hx=1.0, hy=1.0, hz=0.1, cfg=cfg())
     mover(builder, (0.03, 0.0, 0.1), half=(0.1, 0.1, 0.1))
     return builder
+
+
+@pytest.mark.parametrize("scale", [(0.5, 0.5, 0.5), (3.0, 0.3, 0.25)])
+def test_a_scaled_mesh_holds_as_it_looks(scale):
+    """Faces are where the scale of the shape puts them."""
+    rigs = [Rig(leaning(0.003, "mesh", size), 0.01) for size in (scale, (1.0, 1.0, 1.0))]
+    np.testing.assert_allclose(*[rig.run(50).q for rig in rigs], atol=1e-6)
+    assert rigs[0].solver.report().penetration.max() < 1e-4
 
 
 def test_a_plank_leans_on_stairs():
