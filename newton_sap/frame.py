@@ -12,7 +12,7 @@ from .boundary import bundles
 from .boundary.contact_rows import ContactRows
 from .boundary.convention import Orders, SapState, orders_at_end, orders_of
 from .boundary.validation import require_arrays, validate_dt, warn_of_missing_gradients
-from .launches import KEPT
+from .launches import keep_latest
 from .multibody.efforts import Efforts
 from .workspace import StateArrays
 
@@ -61,7 +61,7 @@ class Frames:
         known = self._contacts.pop(id(contacts), None)
         if known is None or not all(map(operator.is_, arrays, known[0])):
             known = arrays, bundles.contact_rows(contacts), contacts
-        _keep(self._contacts, id(contacts), known)
+        keep_latest(self._contacts, id(contacts), known)
         return known[1]
 
     def open(self, solver, state_in, state_out, control, rows: ContactRows | None, dt) -> Frame:
@@ -82,16 +82,9 @@ class Frames:
         frame = self._kept.pop(key, None)
         if frame is None:
             frame = _make(solver, state_in, state_out, control, rows, dt, arrays)
-        _keep(self._kept, key, frame)
+        keep_latest(self._kept, key, frame)
         frame.state_in, frame.state_out = state_in, state_out
         return frame
-
-
-def _keep(known: dict, key, value) -> None:
-    """Put a value at the end, and let the one go that was not asked for longest."""
-    if len(known) >= KEPT:
-        del known[next(iter(known))]
-    known[key] = value
 
 
 def _make(solver, state_in, state_out, control, rows, dt, arrays) -> Frame:

@@ -26,6 +26,13 @@ KEPT = 4
 a few states."""
 
 
+def keep_latest(known: dict, key, value) -> None:
+    """Put a value at the end, and let the one go that was not asked for longest."""
+    if len(known) >= KEPT:
+        del known[next(iter(known))]
+    known[key] = value
+
+
 def load_kernels(kernels, device) -> None:
     """Compile kernels that are not in Warp's cache, a few at a time: by as many threads as ``wp.config.load_module_max_workers``
     says, by one per core that this process may use and up to four where that is 0."""

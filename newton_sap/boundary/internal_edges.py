@@ -277,9 +277,6 @@ def is_internal(
 
     Other contacts show that whose mark is above ``gone``.
     """
-    given = given_shape(pool, rows, edge)
-    if is_on_face(tree, shapes, m, state, given, pool.gamma[edge], outward(pool, edge), ALIGNED):
-        return False
     plane = pool.last_given[moving_link(pool, edge)] - 1
     while plane >= 0:
         facing = wp.dot(outward(pool, plane), outward(pool, edge))
@@ -289,7 +286,9 @@ def is_internal(
             if is_shallow(pool, edge, plane, sunk) and lies_in(pool, edge, plane, radius, sunk):
                 if go_together(tree, bodies, shapes, m, pool, rows, state, edge, plane):
                     if not stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane, radius, sunk):
-                        return True
+                        given = given_shape(pool, rows, edge)
+                        at = pool.gamma[edge]
+                        return not is_on_face(tree, shapes, m, state, given, at, outward(pool, edge), ALIGNED)
         plane = pool.given_before[plane] - 1
     return False
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+
 import newton
 import numpy as np
 import warp as wp
 
 from ..coupling_bundles import CouplingTable, Routes
+from ..launches import keep_latest
 from ..workspace import COUPLER_ROWS, allocate, copy_bundle
 from .topology import body_name, moved_links
 from .validation import require_arrays
 
-_KEPT = 8
-"""How many states are remembered."""
 _LIVE = ("compliance", "damping")
 _ROUTE = ("body", "radius", "orientation", "offset", "axis", "flags", "mu")
 _HISTORY = {
@@ -21,6 +22,9 @@ _HISTORY = {
     "last": "tendon_segment_attachment_r_local",
     "active": "tendon_guide_active",
 }
+"""What a state remembers of tendons, by field of ``RouteHistory``."""
+_OF_ROUTES = {"rest": "rest", "first": "first_local", "last": "last_local", "active": "active"}
+"""The same of a bundle."""
 
 
 def route_name(model, t: int) -> str:
@@ -49,6 +53,13 @@ def require_ropes(model) -> None:
             )
 
 
+def _bodies_of(model) -> list[np.ndarray]:
+    """The bodies that each tendon's guides are on."""
+    starts, bodies = model.tendon_start.numpy(), model.tendon_guide_body.numpy()
+    guides = [np.unique(bodies[a:b]) for a, b in itertools.pairwise(starts)]
+    return [own[own >= 0] for own in guides]
+
+
 def trees_of_routes(model, topology) -> dict[int, list[int]]:
     """Return the trees that each tendon pulls at, none for one that runs over fixed guides alone.
 
@@ -57,11 +68,8 @@ def trees_of_routes(model, topology) -> dict[int, list[int]]:
     """
     if not model.tendon_count:
         return {}
-    arrays, starts, bodies = topology.arrays, model.tendon_start.numpy(), model.tendon_guide_body.numpy()
-    trees = {}
-    for t in range(model.tendon_count):
-        own = np.unique(bodies[starts[t] : starts[t + 1]])
-        own = own[own >= 0]
+    arrays, trees = topology.arrays, {}
+    for t, own in enumerate(_bodies_of(model)):
         links = arrays["body_link"][own]
         for body in own[links < 0][:1]:
             raise NotImplementedError(
@@ -86,13 +94,8 @@ def couplings_of(model) -> np.ndarray:
 def most_dofs(model, topology) -> int:
     """Dofs that a row along the longest tendon gathers at most, a span not yet merged into it included."""
     depth = np.diff(topology.arrays["link_path_start"])
-    starts, bodies = model.tendon_start.numpy(), model.tendon_guide_body.numpy()
-    most = 0
-    for t in range(model.tendon_count):
-        own = np.unique(bodies[starts[t] : starts[t + 1]])
-        own = depth[topology.arrays["body_link"][own[own >= 0]]]
-        most = max(most, int(own.sum() + 2 * own.max(initial=0)))
-    return most
+    paths = [depth[topology.arrays["body_link"][own]] for own in _bodies_of(model)]
+    return max(int(path.sum() + 2 * path.max(initial=0)) for path in paths)
 
 
 def make_routes(model, pulling=()) -> Routes:
@@ -142,7 +145,7 @@ class RoutedTendons(newton.solvers.SolverBase):
         self._tendon_routes = _routes_of(model)
         self._tendon_kernels, self._tendon_histories = kernels, {}
         self._tendons_after = self._lay_again()
-        self._tendons_now = self._history_of(routes)
+        self._tendons_now = self._remembered(routes, _OF_ROUTES)
         self._show_tendons(self._tendons_after)
         state = model.state()
         routes.initial_rest.fill_(-1.0)
@@ -210,7 +213,7 @@ class RoutedTendons(newton.solvers.SolverBase):
         if not self.model.tendon_count:
             return self.couplings
         laid = self._lay_again()
-        self._lay(self.motion_after, laid, self._history(state), self._history_of(laid))
+        self._lay(self.motion_after, laid, self._history(state), self._remembered(laid, _OF_ROUTES))
         return copy_bundle(CouplingTable, self.couplings, {"routes": laid})
 
     def _lay_again(self) -> Routes:
@@ -219,11 +222,11 @@ class RoutedTendons(newton.solvers.SolverBase):
         other.initial_rest, other.initially_active = routes.initial_rest, routes.initially_active
         return other
 
-    def _history_of(self, routes: Routes):
-        """What a state would keep of a bundle."""
+    def _remembered(self, holder, names: dict[str, str]):
+        """What a state or a bundle remembers, by the names that it has for that."""
         history = self._tendon_kernels.RouteHistory()
-        for field, name in (("rest", "rest"), ("first", "first_local"), ("last", "last_local"), ("active", "active")):
-            setattr(history, field, getattr(routes, name))
+        for field, name in names.items():
+            setattr(history, field, getattr(holder, name))
         return history
 
     def _lay(self, motion, routes: Routes, before, after) -> None:
@@ -232,16 +235,11 @@ class RoutedTendons(newton.solvers.SolverBase):
 
     def _history(self, state):
         """The bundle of a state's arrays of tendons, the same for the same arrays."""
-        arrays = {field: getattr(state, name, None) for field, name in _HISTORY.items()}
-        key = tuple(map(id, arrays.values()))
+        key = tuple(id(getattr(state, name, None)) for name in _HISTORY.values())
         known = self._tendon_histories.pop(key, None)
         if known is None:
             counts = [self.model.tendon_segment_count] * 3 + [self.model.tendon_guide_count]
             require_arrays("state", state, dict(zip(_HISTORY.values(), counts, strict=True)), self.device)
-            known = self._tendon_kernels.RouteHistory()
-            for field, array in arrays.items():
-                setattr(known, field, array)
-        self._tendon_histories[key] = known
-        while len(self._tendon_histories) > _KEPT:
-            del self._tendon_histories[next(iter(self._tendon_histories))]
+            known = self._remembered(state, _HISTORY)
+        keep_latest(self._tendon_histories, key, known)
         return known

@@ -16,7 +16,6 @@ wp.set_module_options({"enable_backward": False})
 
 ROLLER = wp.constant(int(newton.TendonGuideType.ROLLER))
 ANCHOR = wp.constant(int(newton.TendonGuideType.ANCHOR))
-PINHOLE = wp.constant(int(newton.TendonGuideType.PINHOLE))
 DYNAMIC = wp.constant(int(newton.TendonGuideFlags.DYNAMIC))
 
 HALF_PI = wp.constant(wp.float64(1.5707963267948966))
@@ -117,7 +116,7 @@ def arc(guide_axis: wp.vec3d, turn: wp.float64, radius: wp.float64, a: wp.vec3d,
 
 
 @wp.func
-def wrap_angle(routes: Routes, guide: Guide, g: int, before: Span, after: Span):
+def wrap_angle(guide: Guide, before: Span, after: Span):
     """By how much a tendon turns at a guide, up to three quarters of a turn around a roller."""
     angle = wp.float64(0.0)
     if guide.radius > wp.float64(0.0):

@@ -151,14 +151,13 @@ def ratio_at(tree: Tree, m: Motion, routes: Routes, g: int, s: int):
     ratio = wp.float64(0.0)
     if routes.kind[to] != ANCHOR:
         after = s + to - g
-        guide = read_guide(tree, m, routes, to)
         span = Span()
         span.first = routes.first[s]
         span.last = routes.last[s]
         following = Span()
         following.first = routes.first[after]
         following.last = routes.last[after]
-        exponent = wp.float64(routes.mu[to]) * wrap_angle(routes, guide, to, span, following)
+        exponent = wp.float64(routes.mu[to]) * wrap_angle(read_guide(tree, m, routes, to), span, following)
         if not (exponent >= HOLDS):
             ratio = wp.exp(exponent)
     return ratio

@@ -11,8 +11,6 @@ from .basics import quat_matrix
 
 _KINDS = ("PLANE", "SPHERE", "CAPSULE", "ELLIPSOID", "CYLINDER", "BOX", "CONE")
 PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, CONE = (int(newton.GeoType[kind]) for kind in _KINDS)
-
-
 MESH, HULL, HEIGHTFIELD = (int(newton.GeoType[kind]) for kind in ("MESH", "CONVEX_MESH", "HFIELD"))
 BESIDE = 2e-4
 
