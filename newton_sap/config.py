@@ -23,6 +23,7 @@ MATERIAL_RULES = ("newton", "drake")
 INTEGRATIONS = ("implicit", "explicit")
 UNSET_MATERIALS = ("rigid", "literal")
 FRICTION_BOUNDS = ("solved", "start")
+KINEMATIC_VELOCITIES = ("given", "measured")
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,11 @@ class SAPOptions:
 
     spring_integration: str = "implicit"
     """Passive joint springs (``joint_stiffness``) at the end of the step, stable for any stiffness, or at its start."""
+
+    kinematic_velocity: str = "given"
+    """Velocity of kinematic bodies. ``"given"``: what the state says, and zero for one that is moved by its pose alone;
+    ``"measured"``: how the pose changed since the last step, over ``dt``, as SolverVBD does, which replaces what the state says;
+    call ``reset`` before what jumps. Default: as SolverMuJoCo and SolverXPBD, and a jump of a pose throws nothing."""
 
     near_rigid_contact: float = 1.0
     """``beta`` [-], >= 0: the stiffest contact the solver resolves has the period ``beta dt``; 0 removes the bound.
@@ -173,6 +179,7 @@ class SAPOptions:
             "friction_bound": FRICTION_BOUNDS,
             "drive_integration": INTEGRATIONS,
             "spring_integration": INTEGRATIONS,
+            "kinematic_velocity": KINEMATIC_VELOCITIES,
         }
         for name, accepted in choices.items():
             _require_choice(name, getattr(self, name), accepted)

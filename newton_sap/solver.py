@@ -28,6 +28,7 @@ from .boundary.couplings import assembling_kernels, attach_model, build_coupling
 from .boundary.detection import OwnedDetection
 from .boundary.given_contacts import GivenContacts
 from .boundary.initial_velocity import InitialVelocities
+from .boundary.kinematic_roots import KinematicRoots
 from .boundary.mujoco_options import warn_of_options
 from .boundary.routes import RoutedTendons
 from .boundary.topology import actuator_table, build_topology
@@ -123,6 +124,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         pass_over_edges: bool | None = None,
         drive_integration: str | None = None,
         spring_integration: str | None = None,
+        kinematic_velocity: str | None = None,
         near_rigid_contact: float | None = None,
         near_rigid_joint: float | None = None,
         near_rigid_coupling: float | None = None,
@@ -209,6 +211,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self.validate_observables(observables, contacts)
         frame = self._open_frame(state_in, state_out, control, contacts, dt)
         with self.launches:
+            self.kinematic_roots.follow(self, frame)
             self._move_bodies(frame)
             self._command_actuators(frame)
             self._lay_tendons(frame)
@@ -342,7 +345,8 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
     # The rest of the contract -----------------------------------------------------------------------------------
 
     def reset(self, state, world_mask=None, flags=None) -> None:
-        """Forget the counters of the chosen worlds, and what a state of theirs remembers of Newton's tendons.
+        """Forget the counters of the chosen worlds, what a state of theirs remembers of Newton's tendons, and where their
+        kinematic bodies were.
 
         SAP keeps nothing else from step to step: every solve starts from the state's own velocity.
 
@@ -356,6 +360,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         inputs = [self.stats, self._group_world, self._no_mask if mask is None else mask]
         self.launches.single(clear_stats, self.topology.group_count + 1, inputs)
         self._forget_tendons(state, inputs[-1])
+        self.kinematic_roots.forget(self, inputs[-1])
         if self.options.strict and not self.device.is_capturing:
             self._last_report = self.report()
 
@@ -383,7 +388,8 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
             if flags & _ACTUATED and actuator_table(self.model) is not None:
                 self._renew_actuators(flags)
             if flags & newton.ModelFlags.BODY_PROPERTIES:
-                load_kernels(self.touching.renew(self.model, self.motion), self.device)
+                renewed = [*self.touching.renew(self.model, self.motion), *self.kinematic_roots.renew(self.model)]
+                load_kernels(renewed, self.device)
         measure_radii(self.launches, self.tree, self.bodies, self.model, flags)
 
     def _renew_actuators(self, flags) -> None:
@@ -532,6 +538,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
 
             self._follow_tied = follow_tied_kernel(scalar)
         self.initial_velocities = InitialVelocities(self.model, size)
+        self.kinematic_roots = KinematicRoots(self.model, size, self.options.kinematic_velocity)
         self.actuators = None
         if actuator_table(self.model) is not None:
             from .boundary.actuators import build_actuators  # kernels that few models need
@@ -563,7 +570,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self._assembles_apart = bool(self._coupling_kernels) or self.topology.needs_iterations or self.device.is_cuda
         self._solve_kernel = self._make_solve_kernel(assembles=not self._assembles_apart)
         stages = [] if self.actuators is None else [self.actuators.kernel]
-        stages += self.initial_velocities.kernels
+        stages += [*self.initial_velocities.kernels, *self.kinematic_roots.kernels]
         stages += [kinematics, *self.touching.kernels, free_motion]
         stages += [collect_contacts] if self.model.shape_count else [count_foreign]
         stages += [assemble_problem] if self._assembles_apart else []

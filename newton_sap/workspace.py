@@ -147,6 +147,13 @@ class StateArrays:
 
 
 @wp.struct
+class ChosenWorlds:
+    """Worlds that begin anew."""
+
+    mask: wp.array[wp.bool]  # (worlds + 1,), the last entry for what is in none; empty for all
+
+
+@wp.struct
 class Bodies:
     """Newton's body arrays and gravity, read live, one entry per body."""
 

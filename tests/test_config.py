@@ -79,6 +79,7 @@ BAD_VALUES = [
     ("near_rigid_coupling", 0.0),
     ("drive_integration", "semi"),
     ("spring_integration", None),
+    ("kinematic_velocity", "pose"),
     ("spin_friction", 1),
     ("friction_regularization", 0.0),
     ("max_iterations", -1),

@@ -15,7 +15,7 @@ from ..constraints.routes import LEAST_GIVE, compliance_of, ratio_at, settle_mat
 from ..constraints.tendon_paths import line
 from ..coupling_bundles import Routes
 from ..multibody.spatial import to_vec3d
-from ..workspace import CouplerPool, Motion, Tree
+from ..workspace import ChosenWorlds, CouplerPool, Motion, Tree
 
 wp.set_module_options({"enable_backward": False})
 
@@ -219,15 +219,8 @@ def pull_routes(tree: Tree, m: Motion, routes: Routes, pool: CouplerPool, dt: wp
         routes.tension[s] = wp.float32(pull)
 
 
-@wp.struct
-class Chosen:
-    """Worlds to begin anew."""
-
-    mask: wp.array[wp.bool]  # (worlds + 1,), the last entry for what is in none; empty for all
-
-
 @wp.kernel
-def forget_routes(routes: Routes, chosen: Chosen, out: RouteHistory):
+def forget_routes(routes: Routes, chosen: ChosenWorlds, out: RouteHistory):
     """Let the tendons of chosen worlds be as in the model."""
     t = wp.tid()
     worlds = chosen.mask.shape[0]

@@ -10,7 +10,7 @@ import warp as wp
 
 from ..coupling_bundles import CouplingTable, Routes
 from ..launches import keep_latest
-from ..workspace import COUPLER_ROWS, allocate, copy_bundle
+from ..workspace import COUPLER_ROWS, ChosenWorlds, allocate, copy_bundle
 from .topology import body_name, moved_links
 from .validation import require_arrays
 
@@ -203,7 +203,7 @@ class RoutedTendons(newton.solvers.SolverBase):
     def _forget_tendons(self, state, mask) -> None:
         """Let a state's tendons in chosen worlds be as at the beginning."""
         if self.model.tendon_count and state is not None:
-            chosen = self._tendon_kernels.Chosen()
+            chosen = ChosenWorlds()
             chosen.mask = mask
             inputs = [self.couplings.routes, chosen, self._history(state)]
             self.launches.single(self._tendon_kernels.forget_routes, self.model.tendon_count, inputs)

@@ -41,6 +41,7 @@ class SAPSolverCfg(NewtonSolverCfg):
     pass_over_edges: bool | None = None
     drive_integration: str | None = None
     spring_integration: str | None = None
+    kinematic_velocity: str | None = None
     near_rigid_contact: float | None = None
     near_rigid_joint: float | None = None
     near_rigid_coupling: float | None = None
