@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from newton_sap import SolverSAP
 from newton_sap.cli.example import run_example
-from newton_sap.reference import ReferenceSolver
+from newton_sap.reference import ReferenceSolver, rods
 from newton_sap.reference.basics import quat_exp, quat_matrix, quat_mul
 
 LENGTH = 0.05
@@ -452,3 +452,65 @@ def test_newtons_cables_pass_their_own_checks(name):
     result = run_example(name, "sap", ["--viewer", "null", "--test", "--quiet"])
     assert result.verdict == "passed" and result.ok, f"{result.message}\n{result.details}"
     assert result.instead_of and result.frames >= 99
+
+
+# Taut ---------------------------------------------------------------------------------------------------------------
+
+
+def loaded_cable(mass, dt, segments=20, length=0.05, **options):
+    """A light cable that hangs from a kinematic segment, aslant, with a weight in its last one."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    down = np.array([math.sin(0.3), 0.0, -math.cos(0.3)])
+    points = [wp.vec3(*(float(x) for x in down * length * i)) for i in range(segments + 1)]
+    shape = newton.ModelBuilder.ShapeConfig(density=7850.0, has_shape_collision=False)
+    bodies, _ = builder.add_rod(rod=newton.Rod(points, radius=0.0025), cfg=shape, stretch_stiffness=1e6)
+    builder.body_flags[bodies[0]] = int(newton.BodyFlags.KINEMATIC)
+    if mass:
+        ball = newton.ModelBuilder.ShapeConfig(
+            density=mass / (4.0 / 3.0 * math.pi * 0.05**3), has_shape_collision=False
+        )
+        builder.add_shape_sphere(
+            bodies[-1], xform=wp.transform((0.0, 0.0, 0.075), wp.quat_identity()), radius=0.05, cfg=ball
+        )
+    return Rig(builder, dt, **options)
+
+
+def energy(rig):
+    report = rig.solver.report(rig.state)
+    return report.kinetic_energy[0] + report.potential_energy[0]
+
+
+@pytest.mark.parametrize("position_update", ["symplectic", "midpoint", "sap_euler"])
+@pytest.mark.parametrize("mass", [0.0, 1.0, 30.0])
+def test_a_light_cable_swings_a_load(mass, position_update):
+    """Segments of 8 g that the load holds straight at a thousand rad/s, in steps of 1/60 s; energy rose to 1e6 J."""
+    rig = loaded_cable(mass, 1.0 / 60.0, position_update=position_update).run(1)
+    before, lowest = energy(rig), 0.0
+    for _ in range(8):
+        rig.run(15)
+        assert abs(energy(rig) - before) < 0.02 * (mass + 0.16) * G
+        lowest = min(lowest, rig.state.body_q.numpy()[-1, 2])
+    assert lowest < -0.965  # it swings through
+
+
+def test_a_taut_cable_swings_as_in_small_steps():
+    """The weight of 10 kg after one second, against steps fifty times as small."""
+    truth, rig = (loaded_cable(10.0, dt).run(round(1.0 / dt)) for dt in (1.0 / 3000.0, 1.0 / 60.0))
+    place = [r.state.body_q.numpy()[-1, :3] for r in (truth, rig)]
+    np.testing.assert_allclose(place[1], place[0], atol=0.02)
+
+
+@PARALLEL
+@pytest.mark.parametrize("seed", range(2))
+def test_what_tension_asks_for_is_the_references(seed, monkeypatch):
+    """Strained by some per cent, rods ask for damping on both sides, of bodies that carry others too."""
+    model, state = branches(seed, jointed=True)
+    asked, damping = [], rods.tension_damping
+    monkeypatch.setattr(rods, "tension_damping", lambda *args: asked.append(damping(*args)) or asked[-1])
+    options = tight(optimality_rel=1e-12)
+    truth = ReferenceSolver(model, **options).step(state, model.control(), None, 1.0 / 60.0)
+    solver = SolverSAP(model, **options)
+    solver.step(state, model.state(), None, None, 1.0 / 60.0)
+    is_rod = np.repeat(model.joint_type.numpy() == int(newton.JointType.ROD), np.diff(model.joint_qd_start.numpy()))
+    np.testing.assert_allclose(solver.inspect().v[~is_rod], truth.v[~is_rod], atol=1e-7 * np.abs(truth.v).max())
+    assert np.count_nonzero(asked) > 3

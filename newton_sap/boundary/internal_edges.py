@@ -5,7 +5,8 @@ a distance straight at the edge, and a step that kept it from closing would stop
 the body shows that there is no wall. The edge lies in the plane of that contact, and that contact's point lies above the plane
 through the edge: so the edge's normal cannot be one of the surface. A wall on a floor has points above the floor's plane, and stays:
 seen by other contacts of the same two shapes, or, since a wedge meets it at the floor alone, by what shapes fill. The rim of a slot
-stays as well, where what bridges the slot reaches into it.
+stays as well, where what bridges the slot reaches into it. And the surface has to go on level where the normal leans to: that plane may
+be one of the body's own face, which goes through all the bumps that it lies on.
 
 What is within a face is no edge, though the plane of what leans on a rim beside it, which touches that with its own face, may go
 through it. And of facets of a hollow, each nearly in the plane of the next, no one goes because of another that would go as well.
@@ -17,7 +18,7 @@ from ..linalg.lanes import sync, total
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Tree
 from .contact_rows import ContactRows
 from .gaps import Gap, given_velocity, measure_gap
-from .shape_geometry import fills_beside, is_on_face
+from .shape_geometry import fills_beside, goes_on_towards, is_on_face
 
 wp.set_module_options({"enable_backward": False})
 
@@ -41,6 +42,8 @@ SLID = wp.constant(wp.float64(0.02))
 """How far from where it is a point of a round body may be reported, over its radius: a cylinder's is by so much."""
 ROUND = wp.constant(wp.float64(0.7))
 """Least cosine of the angle between an edge's contact and the surface for a round body that touches both."""
+BEARS = wp.constant(wp.float64(0.995))
+"""Greatest cosine of the angle between a closed edge's contact and the surface: those above bear what the surface would."""
 STEEP = wp.constant(wp.float64(0.25))
 """The same of a wall, at most, whose face is as steep: what leans farther back is a ramp."""
 
@@ -134,10 +137,14 @@ def sunk_beside(pool: ContactPool, plane: int):
 
 @wp.func
 def is_shallow(pool: ContactPool, edge: int, plane: int, sunk: wp.float64):
-    """Whether an edge is open, or below the plane no deeper than what sinks in beside it; a slanted normal shows more."""
-    upright = wp.max(wp.dot(outward(pool, plane), outward(pool, edge)), STEEP)
+    """Whether an edge is open, or below the plane no deeper than what sinks in beside it; a slanted normal shows more.
+
+    One that is closed and hardly slants bears, and stops nothing.
+    """
+    facing = wp.dot(outward(pool, plane), outward(pool, edge))
     allowed = SUNK * sunk + tolerance(pool.gamma[edge], pool.gamma[plane])
-    return pool.phi0[edge] > wp.float64(0.0) or -pool.phi0[edge] * upright <= allowed
+    shallow = -pool.phi0[edge] * wp.max(facing, STEEP) <= allowed
+    return pool.phi0[edge] > wp.float64(0.0) or (facing < BEARS and shallow)
 
 
 @wp.func
@@ -169,8 +176,11 @@ def go_together(
     b = shapes.body[given_shape(pool, rows, plane)]
     if a == b:
         return True
-    apart = given_velocity(tree, bodies, m, state, a) - given_velocity(tree, bodies, m, state, b)
-    return wp.length(apart) <= ROUNDING
+    velocity = given_velocity(tree, bodies, m, state, a)
+    apart = velocity - given_velocity(tree, bodies, m, state, b)
+    # Poses and velocities are float32, and these are about the world's origin.
+    far = wp.float64(1.0) + wp.length(pool.gamma[edge])
+    return wp.length(apart) <= ROUNDING * far * (wp.float64(1.0) + wp.length(velocity))
 
 
 @wp.func
@@ -261,6 +271,35 @@ def stands_out(
 
 
 @wp.func
+def is_level_beside(
+    tree: Tree,
+    shapes: Shapes,
+    m: Motion,
+    pool: ContactPool,
+    rows: ContactRows,
+    state: StateArrays,
+    edge: int,
+    plane: int,
+    radius: wp.float64,
+):
+    """Whether what a body touches goes on level where the normal of one of its contacts leans to: in any of the shapes it touches."""
+    up = outward(pool, plane)
+    point = at_height(pool, plane, pool.gamma[edge], wp.float64(0.0))
+    if wp.length(point - pool.gamma[edge]) > slack(pool, pool.gamma[edge], outward(pool, edge), plane, radius):
+        point = pool.gamma[edge]  # no error of a round body's point
+    slot = pool.last_given[moving_link(pool, edge)] - 1
+    last = int(-1)
+    while slot >= 0:
+        shape = given_shape(pool, rows, slot)
+        if shape != last:
+            last = shape
+            if goes_on_towards(tree, shapes, m, state, shape, point, outward(pool, edge), up):
+                return True
+        slot = pool.given_before[slot] - 1
+    return False
+
+
+@wp.func
 def is_internal(
     tree: Tree,
     bodies: Bodies,
@@ -286,9 +325,10 @@ def is_internal(
             if is_shallow(pool, edge, plane, sunk) and lies_in(pool, edge, plane, radius, sunk):
                 if go_together(tree, bodies, shapes, m, pool, rows, state, edge, plane):
                     if not stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane, radius, sunk):
-                        given = given_shape(pool, rows, edge)
-                        at = pool.gamma[edge]
-                        return not is_on_face(tree, shapes, m, state, given, at, outward(pool, edge), ALIGNED)
+                        if is_level_beside(tree, shapes, m, pool, rows, state, edge, plane, radius):
+                            given = given_shape(pool, rows, edge)
+                            at = pool.gamma[edge]
+                            return not is_on_face(tree, shapes, m, state, given, at, outward(pool, edge), ALIGNED)
         plane = pool.given_before[plane] - 1
     return False
 

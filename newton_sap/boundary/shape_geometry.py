@@ -15,6 +15,11 @@ MESH, HULL, HEIGHTFIELD = (wp.constant(int(newton.GeoType[kind])) for kind in _F
 BESIDE = wp.constant(wp.float64(2.0e-4))
 """How far [m] around a point a face goes on that it is within."""
 
+REACH = wp.constant(wp.float64(5.0e-3))
+"""Radius [m] of the ball that tells whether a surface has a normal."""
+LEVEL = wp.constant(wp.float64(0.02))
+"""How far a surface may be out of level, over that radius."""
+
 
 @wp.func
 def to_transformd(X: wp.transform):
@@ -124,6 +129,36 @@ def is_on_face(
         faces += int(wp.abs(n[i]) >= aligned)
         within += int(wp.abs(at[i]) < wp.float64(shapes.scale[shape][i]) - BESIDE)
     return kind == BOX and faces == 1 and within == 2
+
+
+@wp.func
+def goes_on_towards(
+    tree: Tree,
+    shapes: Shapes,
+    m: Motion,
+    state: StateArrays,
+    shape: int,
+    point: wp.vec3d,
+    normal: wp.vec3d,
+    up: wp.vec3d,
+):
+    """Whether a shape that is touched at a point [m] of the world with a normal goes on where the normal leans to, level across ``up``.
+
+    A ball on the point, with its middle along the normal, would then reach into the shape: no surface there has this normal.
+    """
+    inverse = wp.transform_inverse(shape_pose(tree, shapes, m, state, shape))
+    at = wp.transform_point(inverse, point)
+    n = wp.transform_vector(inverse, up)
+    middle = at + REACH * wp.transform_vector(inverse, normal)
+    height = REACH * wp.dot(normal, up)  # of the middle above the surface
+    margin = wp.min(LEVEL * REACH, wp.float64(0.5) * (REACH - height))
+    kind = shapes.type[shape]
+    if kind == MESH or kind == HULL or kind == HEIGHTFIELD:
+        size = to_vec3d(shapes.scale[shape])
+        start = wp.vec3(wp.cw_div(middle + wp.float64(0.2) * REACH * n, size))
+        length = wp.float32(wp.float64(1.2) * REACH - margin)
+        return wp.mesh_query_ray(shapes.source_ptr[shape], start, wp.vec3(wp.cw_div(-n, size)), length).result
+    return fills(shapes, shape, middle - (height + margin) * n)
 
 
 @wp.func

@@ -9,7 +9,7 @@ import warp as wp
 
 from ..coupling_bundles import CouplingTable
 from ..multibody.joints import read_quaternion
-from ..multibody.spatial import motion
+from ..multibody.spatial import linear, motion
 from ..packed import pack_couplers, pack_motion, pack_problem, pack_tree
 from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
 from .axis_laws import JointInput, spring_law
@@ -17,6 +17,7 @@ from .coupler_pool import ROWS, Anchor, clear_rest, joint_anchors, measure_axis,
 from .coupling_table import ROD, is_enabled
 from .loop_axes import nearest_turn
 from .swing_twist import twist_angle, twist_covector
+from .taut_rods import tension_damping
 
 wp.set_module_options({"enable_backward": False})
 
@@ -109,10 +110,13 @@ def rod_rows(
     a: Anchor,
     b: Anchor,
     step: JointInput,
+    trees: int,
     dt: wp.float64,
 ):
     """A row for each strain that has stiffness or damping."""
     at_rest = rest_rotation(joints, table.joint[c])
+    pull = wp.vec3d()
+    least = wp.float64(0.0)
     strains = int(6)  # no constant: the loop is not to be unrolled
     for i in range(strains):
         k = table.axis_start[c] + i
@@ -120,6 +124,12 @@ def rod_rows(
         axis = measure_axis(tree, m, pool, problem, row, a, b, strain.F)
         stiffness = joints.target_ke[k]
         damping = wp.where(wp.min(stiffness, joints.target_kd[k]) < 0.0, wp.float32(wp.nan), joints.target_kd[k])
+        if i < 3:
+            pull += wp.float64(stiffness) * strain.value * linear(strain.F)
+        elif i < 5:
+            if i == 3:
+                least = tension_damping(m, a, b, pull, trees, dt)
+            damping = wp.where(damping < wp.float32(least), wp.float32(least), damping)  # no number stays one
         law = spring_law(axis, stiffness, damping, -strain.value, dt)
         row = place_row(tree, m, pool, problem, row, a, b, strain.F, law)
     return row
@@ -149,5 +159,6 @@ def assemble_rods(
         row = int(ROWS * c)
         if is_enabled(table, c):
             a, b = joint_anchors(tree, joints, table, m, c)
-            row = rod_rows(tree, joints, table, m, pool, problem, c, row, a, b, step, dt)
+            trees = tree.groups[g + 1].tree_start - tree.groups[g].tree_start
+            row = rod_rows(tree, joints, table, m, pool, problem, c, row, a, b, step, trees, dt)
         clear_rest(pool, c, row)

@@ -10,7 +10,7 @@ import numpy as np
 from .shapes import CONE, CYLINDER, Solids, pose
 
 FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7
-STEEP = 0.25
+BEARS, STEEP = 0.995, 0.25
 
 
 @dataclass
@@ -47,7 +47,8 @@ def internal_edges(places: list[Place], given, velocity, solids: Solids) -> set[
 
     Such an edge lies in the plane of another contact of the moving body with one of those, which has the same ``velocity`` and
     itself is above the plane of the edge; and no point of the edge's shapes and normal is above the other plane, nor is what the
-    edge's shape fills right behind a steep edge, nor below it what the moving shape fills. The other contact must stay.
+    edge's shape fills right behind a steep edge, nor below it what the moving shape fills; and where the edge's normal leans to
+    something that the body touches goes on level. The other contact must stay.
     """
     shown_by = {}
     for edge in places:
@@ -67,10 +68,12 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
     if solids.is_on_face(edge.shapes[side], *edge.seen_by(body), TILTED):
         return
     others = [(p, b) for p in places for b in p.bodies if moving in p.bodies and b != moving and given(b)]
+    floor = {p.shapes[p.bodies.index(b)] for p, b in others} | {edge.shapes[side]}
     under = [(p.phi0, p.seen_by(b)[1]) for p, b in others]
     alike = [p.seen_by(body) for p in places if p.shapes == edge.shapes and p.n @ edge.n > ALIKE]
     for other, beside in others:
-        if np.abs(velocity(beside) - velocity(body)).max() > ROUNDING:
+        far = (1.0 + np.linalg.norm(edge.seen_by(body)[0])) * (1.0 + np.linalg.norm(velocity(body)))
+        if np.linalg.norm(velocity(beside) - velocity(body)) > ROUNDING * far:
             continue
         point, up = other.seen_by(beside)
         sunk = max([0.0, *(-phi0 for phi0, normal in under if normal @ up > ALIKE)])
@@ -79,6 +82,7 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
             pair.is_flat()
             and not any(pair.is_below(*seen) for seen in alike)
             and not pair.goes_on(edge.shapes[side], edge.shapes[1 - side], solids.fills)
+            and any(solids.goes_on_towards(shape, *pair.levelled()) for shape in floor)
         ):
             yield other
 
@@ -114,7 +118,8 @@ class _EdgeAndPlane:
         """Whether the edge is in the plane, is not much deeper, and the other point is above the edge's own plane."""
         turned = self.facing > OPPOSED and (self.sine > TILTED or self.facing < 0.0)
         upright = max(self.facing, STEEP)
-        shallow = self.phi0 > 0.0 or -self.phi0 * upright <= SUNK * self.sunk + self.tolerance(self.at)
+        shallow = -self.phi0 * upright <= SUNK * self.sunk + self.tolerance(self.at)
+        shallow = self.phi0 > 0.0 or (self.facing < BEARS and shallow)
         height, way = (self.at - self.point) @ self.up, self.point - self.at
         level = abs(height) <= self.slack + SUNK * self.sunk
         return turned and shallow and level and way @ self.away > self.tolerance(self.at)
@@ -131,6 +136,11 @@ class _EdgeAndPlane:
         inside = self.at + (self.phi0 + below * max(1.0, 2.0 * self.facing / (1.0 - self.facing**2))) * self.away
         wall = self.facing < STEEP and fills(given_shape, self._at_height(step / STEEP, behind), rim)
         return wall or fills(moving_shape, self._at_height(-below, inside), rim)
+
+    def levelled(self):
+        """Return the edge's point, in the plane if it is out of it as those of round bodies are, its normal, and the plane's."""
+        level = self._at_height(0.0, self.at)
+        return level if np.linalg.norm(level - self.at) <= self.slack else self.at, self.away, self.up
 
     def _at_height(self, height, x):
         """A point so high above the plane, above or below another one."""

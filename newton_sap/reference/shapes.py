@@ -12,7 +12,7 @@ from .basics import quat_matrix
 _KINDS = ("PLANE", "SPHERE", "CAPSULE", "ELLIPSOID", "CYLINDER", "BOX", "CONE")
 PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, CONE = (int(newton.GeoType[kind]) for kind in _KINDS)
 MESH, HULL, HEIGHTFIELD = (int(newton.GeoType[kind]) for kind in ("MESH", "CONVEX_MESH", "HFIELD"))
-BESIDE = 2e-4
+BESIDE, REACH, LEVEL = 2e-4, 5e-3, 0.02
 
 
 def pose(model, kin, shape: int) -> tuple[np.ndarray, np.ndarray]:
@@ -65,6 +65,16 @@ class Solids:
 
     def _has_facets_around(self, shape, at, n, size, aligned) -> bool:
         """Whether the triangles on all four sides of a point face along a unit vector."""
+        aside = np.cross(n, np.eye(3)[int(abs(n[0]) > 0.7)])
+        for _ in range(4):
+            aside = np.cross(n, aside / np.linalg.norm(aside))
+            normal = self._first_facet(shape, at + BESIDE * (aside + n), -n, size, 3.0 * BESIDE)
+            if normal is None or abs(normal @ n) < aligned * np.linalg.norm(normal):
+                return False
+        return True
+
+    def _first_facet(self, shape, start, along, size, reach):
+        """Return the normal, of any length, of the first triangle on a way from a point along a unit vector; None for none."""
         if self.kind(shape) == HEIGHTFIELD:
             mesh = self.model.heightfield_meshes[int(self.model.shape_heightfield_index.numpy()[shape])]
             points, indices = mesh.points.numpy(), mesh.indices.numpy()
@@ -72,23 +82,26 @@ class Solids:
             points, indices = self.model.shape_source[shape].vertices, self.model.shape_source[shape].indices
         a, b, c = np.moveaxis((points * size)[np.reshape(indices, (-1, 3))].astype(float), 1, 0)
         normals = np.cross(b - a, c - a)
-        aside = np.cross(n, np.eye(3)[int(abs(n[0]) > 0.7)])
-        for _ in range(4):
-            aside = np.cross(n, aside / np.linalg.norm(aside))
-            start = at + BESIDE * (aside + n)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                way = np.einsum("ij,ij->i", normals, a - start) / (normals @ -n)
-                x = start - way[:, None] * n
-                inside = [
-                    np.einsum("ij,ij->i", np.cross(q - p, x - p), normals) >= 0.0 for p, q in ((a, b), (b, c), (c, a))
-                ]
-                hit = np.logical_and.reduce([*inside, way >= 0.0, way <= 3.0 * BESIDE])
-            if not hit.any():
-                return False
-            first = normals[np.argmin(np.where(hit, way, np.inf))]
-            if abs(first @ n) < aligned * np.linalg.norm(first):
-                return False
-        return True
+        with np.errstate(divide="ignore", invalid="ignore"):
+            way = np.einsum("ij,ij->i", normals, a - start) / (normals @ along)
+            x = start + way[:, None] * along
+            inside = [
+                np.einsum("ij,ij->i", np.cross(q - p, x - p), normals) >= 0.0 for p, q in ((a, b), (b, c), (c, a))
+            ]
+            hit = np.logical_and.reduce([*inside, way >= 0.0, way <= reach])
+        return normals[np.argmin(np.where(hit, way, np.inf))] if hit.any() else None
+
+    def goes_on_towards(self, shape: int, point: np.ndarray, normal: np.ndarray, up: np.ndarray) -> bool:
+        """Whether a shape that is touched at a point with a normal goes on where the normal leans to, level across ``up``."""
+        center, axes = pose(self.model, self.kin, shape)
+        n, middle = axes.T @ up, axes.T @ (point + REACH * normal - center)
+        height = REACH * (normal @ up)
+        margin = min(LEVEL * REACH, 0.5 * (REACH - height))
+        if self.kind(shape) in (MESH, HULL, HEIGHTFIELD):
+            size = self.model.shape_scale.numpy()[shape].astype(float)
+            return self._first_facet(shape, middle + 0.2 * REACH * n, -n, size, 1.2 * REACH - margin) is not None
+        x = center + axes @ (middle - (height + margin) * n)
+        return self.fills(shape, x, np.zeros(3))
 
 
 def out_of_ellipsoid(model, kin, shape: int, point: np.ndarray) -> np.ndarray:
