@@ -364,7 +364,7 @@ def prepare_contact(
     w = effective_weight(tree, joints, bodies, m, pool, problem, options, slot, base)
     vn0 = wp.dot(pool.normal[slot], pool.bias[slot] + contact_velocity(pool, problem.v, slot, base))
     n0 = regularize_contact(pool, options, slot, w, vn0, dt)
-    bound_friction(pool, slot, n0, options.stiction_tolerance)
+    bound_friction(pool, slot, n0, options.stiction_tolerance, options.stiction_limit)
     pool.slowness[slot] = wp.float64(0.0)
     e = pool.rebound[slot]
     pool.rebound[slot] = NO_REBOUND

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import newton
@@ -11,7 +12,7 @@ from ..constraints.axis_laws import JointInput, JointOptions
 from ..constraints.drives import Targets
 from ..constraints.laws import CONTACT_LAWS
 from ..minimizer.continuation import PATIENCE
-from ..minimizer.friction_bound import RENEWALS
+from ..minimizer.friction_bound import MOST_SLIP, RENEWALS
 from ..minimizer.settings import LEAST_ACCURACY, ROUGH, Settings
 from ..multibody.efforts import Efforts
 from ..workspace import Bodies, Joints, Shapes, StateArrays
@@ -97,13 +98,19 @@ def targets(model, control) -> Targets:
     return bundle
 
 
+def stiction_of(options) -> tuple[float, float]:
+    """Return the least and the most slip [m/s] below which friction is regularised, whatever the load."""
+    most = MOST_SLIP if options.friction_bound == "solved" else math.inf
+    return options.stiction_tolerance, most * options.stiction_tolerance
+
+
 def contact_options(options) -> ContactOptions:
     """Options of contacts."""
     out = ContactOptions()
     law = CONTACT_LAWS[options.contact_model]
     out.beta = options.near_rigid_contact
     out.sigma = options.friction_regularization
-    out.stiction_tolerance = options.stiction_tolerance
+    out.stiction_tolerance, out.stiction_limit = stiction_of(options)
     out.default_dissipation = options.hunt_crossley_dissipation
     out.drake_materials = int(options.material_rule == "drake")
     out.witness_points = int(options.contact_point == "witness")
@@ -174,5 +181,5 @@ def minimizer_settings(options) -> Settings:
     out.lagged = int(law.friction_bounds)
     bounded = law.friction_bounds or options.spin_friction
     out.renewals = RENEWALS if bounded and options.friction_bound == "solved" else 0
-    out.stiction_tolerance = options.stiction_tolerance
+    out.stiction_tolerance, out.stiction_limit = stiction_of(options)
     return out

@@ -16,6 +16,7 @@ class ContactOptions:
     beta: wp.float64  # near_rigid_contact
     sigma: wp.float64  # friction_regularization
     stiction_tolerance: wp.float64  # [m/s]
+    stiction_limit: wp.float64  # the most that heavy loads make of it [m/s]
     default_dissipation: wp.float64  # [s/m]
     drake_materials: int
     witness_points: int

@@ -29,10 +29,13 @@ def lagged(
 
 
 @wp.func
-def bound_friction(pool: ContactPool, slot: int, n0: wp.float64, stiction_tolerance: wp.float64):
-    """Bound a contact's friction by ``mu n0``, regularised no harder than sticking contacts are under sap (F 2.4)."""
+def bound_friction(pool: ContactPool, slot: int, n0: wp.float64, least_slip: wp.float64, most_slip: wp.float64):
+    """Bound a contact's friction by ``mu n0``, regularised no harder than sticking contacts are under sap, within limits (F 2.4)."""
     pool.n0[slot] = n0
-    pool.slip_scale[slot] = wp.max(stiction_tolerance, pool.mu[slot] * pool.R_t[slot] * n0)
+    slip = pool.mu[slot] * pool.R_t[slot] * n0
+    if slip > most_slip:  # no clamp, which would take NaN for a number
+        slip = most_slip
+    pool.slip_scale[slot] = wp.max(least_slip, slip)
 
 
 @wp.func

@@ -136,7 +136,7 @@ def contact_power(evaluate_contact):
         vc = bias + relative_velocity(tree, m, touch, s.velocity)
         if s.friction_follows == 1:
             n0 = normal_impulse(pool.normal_law[slot], wp.dot(gap.normal, vc)) + s.lag[slot]
-        bound_friction(pool, slot, n0, options.stiction_tolerance)
+        bound_friction(pool, slot, n0, options.stiction_tolerance, options.stiction_limit)
         vn = wp.dot(gap.normal, vc)
         vt = tangential(gap.normal, vc)
         gamma = impulse(evaluate_contact(pool, slot, vn, wp.dot(vt, vt)), gap.normal, vt)

@@ -17,6 +17,8 @@ from .settings import Settings
 
 wp.set_module_options({"enable_backward": False})
 
+MOST_SLIP = 30.0
+"""Slip below which friction is regularised where heavy loads rest on light bodies, at most, in stiction tolerances (F 2.4)."""
 RENEWALS = 4
 """Most renewals on the way, so that there is an end to it."""
 READABLE = wp.constant(wp.float64(0.98))
@@ -102,7 +104,7 @@ def renew_bounds(pool: ContactPool, problem: Problem, at: Range, settings: Setti
             n0 = normal_impulse(pool.normal_law[contact], wp.dot(pool.normal[contact], vc))
         if is_bounded(pool, slot, settings) and off_by(n0, pool.n0[slot], NEGLIGIBLE):
             if contact == slot:
-                bound_friction(pool, slot, n0, settings.stiction_tolerance)
+                bound_friction(pool, slot, n0, settings.stiction_tolerance, settings.stiction_limit)
             else:
                 pool.n0[slot] = n0
     sync()

@@ -30,3 +30,4 @@ class Settings:
     lagged: int  # 1 where the friction of contacts has bounds, not that of spins alone
     renewals: int  # how often friction bounds may be renewed; 0 for never
     stiction_tolerance: wp.float64  # [m/s]
+    stiction_limit: wp.float64  # the most that heavy loads make of it [m/s]

@@ -20,6 +20,8 @@ EASY = 10
 
 STIFFEST = 6.0e-4
 """``beta`` of springs along loop joints and of rods."""
+MOST_SLIP = 30.0
+"""Slip below which friction is regularised, at most, in stiction tolerances, where bounds are those of the solve."""
 RENEWALS = 4
 """How often a solve may renew its friction bounds."""
 RENEWAL_RANGE = 0.01, 0.98
@@ -89,6 +91,12 @@ def _slip(vc, n, scale):
     v_t = vc - v_n * n
     length = math.sqrt(v_t @ v_t + scale * scale)
     return v_n, length, v_t / length, np.eye(3) - np.outer(n, n)
+
+
+def slip_limits(options) -> tuple[float, float]:
+    """Return the least and the most slip below which friction is regularised [m/s]."""
+    most = MOST_SLIP if options.friction_bound == "solved" else math.inf
+    return options.stiction_tolerance, most * options.stiction_tolerance
 
 
 def lagged(vc, n, normal, mu, n0, slip_scale):
@@ -226,9 +234,9 @@ class Contact:
         self.aim_at(-1e30)
         self.n0 = 0.0
 
-    def bound_friction(self, n0, stiction_tolerance):
+    def bound_friction(self, n0, least_slip, most_slip):
         """Bound lagged friction by ``mu n0``."""
-        self.n0, self.slip_scale = n0, max(stiction_tolerance, self.mu * self.R_t * n0)
+        self.n0, self.slip_scale = n0, max(least_slip, min(self.mu * self.R_t * n0, most_slip))
 
     def law(self, vc):
         """Cost, impulse and Hessian at the contact velocity ``vc``."""
@@ -274,7 +282,7 @@ class Spin:
         """Largest angular impulse about the normal and across it [N m s]."""
         return self.mu[0] * self.n0, self.mu[1] * self.n0
 
-    def bound_friction(self, n0, _stiction_tolerance):
+    def bound_friction(self, n0, _least_slip, _most_slip):
         """Bound the moments by ``mu n0``."""
         self.n0 = n0
 
@@ -489,7 +497,7 @@ def minimize(problem, v, options):
     while True:
         if renew:
             for term, n0 in problem.stale_bounds(v, before, BOUND_ERROR[0]):
-                term.bound_friction(n0, options.stiction_tolerance)
+                term.bound_friction(n0, *slip_limits(options))
             renewals, alpha = renewals + 1, 0.0  # the costs before and after do not compare
         costs.append(problem.cost(v))
         gradient, impulse, hessian = problem.gradient(v), problem.constraint_impulse(v), slips.hessian(problem, v)

@@ -21,6 +21,7 @@ from .convex import (
     minimize,
     near_rigid,
     regularization,
+    slip_limits,
 )
 from .couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured, require_known
 from .edges import Place, internal_edges, rolled_over
@@ -388,7 +389,7 @@ class ReferenceSolver(Multibody):
         n0 = dt * max(row.normal.fe0, 0.0) * max(1.0 - (d if v_n0 <= 0.0 else parting) * v_n0, 0.0)
         if row.model == "sap":
             n0 = max((row.v_hat - v_n0) / row.R_n, 0.0)
-        row.bound_friction(n0, self.options.stiction_tolerance)
+        row.bound_friction(n0, *slip_limits(self.options))
 
     def _bounce(self, row, e, v_n0, gained, resting, dt):
         """Let a moving contact with restitution ``e`` leave at ``e`` times its approach, rigidly, if it meets in this step."""
