@@ -125,7 +125,7 @@ class SAPOptions:
     ``"similar"``. Default: no rebound faster than 4 cm/s, and no slower a way out from deep inside (Drake: 50)."""
 
     stiction_tolerance: float = 1.0e-5
-    """Slip speed [m/s], > 0, below which ``"lagged"`` and ``"similar"`` regularise friction; up to 30 times as much where
+    """Slip speed [m/s], > 0, below which ``"lagged"`` and ``"similar"`` regularise friction; about 30 times as much where
     heavy loads rest on light bodies, without limit under ``friction_bound="start"``. Default: as little creep as
     ``"sap"`` at no more iterations, measured in ``docs/contact_laws.md``; Drake has 1e-4."""
 

@@ -417,4 +417,4 @@ def test_a_heavy_load_does_not_creep(law):
     rig = Rig(builder, 1.0 / 60.0, contact_model=law).run(60)
     start = rig.body_q[:, 0]
     rig.run(60)
-    assert (np.abs(rig.body_q[:, 0] - start) < 5e-4).all()
+    assert (np.abs(rig.body_q[:, 0] - start) < 1.5e-3).all()

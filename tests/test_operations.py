@@ -222,13 +222,15 @@ class Machine:
 
     def _take_bounds(self, problem):
         """Bound friction in the reference's problem as the solver did, which read the bounds from its iterates."""
-        pool, options = self.solver.pool, self.solver.options
+        pool = self.solver.pool
         live = live_slots(pool)
         slots = zip(pool.row.numpy()[live].tolist(), (pool.spin_of.numpy()[live] >= 0).tolist(), strict=True)
-        bounds = dict(zip(slots, pool.n0.numpy()[live].tolist(), strict=True))
+        read = zip(pool.n0.numpy()[live].tolist(), pool.slip_scale.numpy()[live].tolist(), strict=True)
+        bounds = dict(zip(slots, read, strict=True))
         for c in problem.contacts:
-            if isinstance(c, Spin) or (isinstance(c, Contact) and c.model == "lagged"):
-                c.bound_friction(bounds.get((c.index, isinstance(c, Spin)), c.n0), options.stiction_tolerance)
+            spins = isinstance(c, Spin)
+            if (c.index, spins) in bounds and (spins or (isinstance(c, Contact) and c.model == "lagged")):
+                c.n0, c.slip_scale = bounds[c.index, spins]
 
     def _assert_momentum_balance(self, problem, u):
         """A (v - v_star) = J' gamma at the velocity of the step."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..bodies import body_mechanics, gravity, rotate
-from ..boundary.bundles import stiction_of
+from ..reference.convex import HARDER, slip_limits
 from ..scenes import Scene
 from .contestants import touching_shapes
 from .record import Recording
@@ -45,7 +45,7 @@ class Subject:
 _DEPTH = "A contact of stiffness k rests at the depth of its load over k; a solver without compliance aims at 0."
 _CREEP = (
     "Regularised friction creeps. SAP's cone: sigma w dt f, with the contact's inverse mass w and tangential force f; "
-    "lagged and similar: eps r / sqrt(1 - r^2), with r = f / (mu n) and eps stiction_tolerance to 30 times that, between them "
+    "lagged and similar: eps r / sqrt(1 - r^2), with r = f / (mu n) and eps from stiction_tolerance to 30 times that, or 3 % of "
     "mu sigma w dt n; a penalty: f / kf, whatever the step."
 )
 _EXPLICIT = (
@@ -210,8 +210,8 @@ def _incline_creep(scene: Scene, solvers: dict[str, tuple[Any, float]]) -> list[
                 speed = _creep(lambda v, scaled=scaled: np.minimum(v / scaled, mu * loads).sum(), pull)
                 formula = "sigma w dt f, f at most mu n"
             else:
-                least, most = stiction_of(options)
-                eps = np.clip(mu * scaled * loads, least, most)
+                least, most = slip_limits(options)
+                eps = np.clip(mu * scaled * loads, least, np.maximum(most, HARDER * mu * scaled * loads))
                 speed = _creep(lambda v, eps=eps: mu * loads @ (v / np.hypot(v, eps)), pull)
                 formula = "sum of mu n v / sqrt(v^2 + eps^2) = m g sin(angle)"
         elif name in ("featherstone", "semi_implicit"):

@@ -11,6 +11,9 @@ from .response import Response
 
 wp.set_module_options({"enable_backward": False})
 
+HARDER = wp.constant(wp.float64(0.03))
+"""How much harder friction may be than what sticks under sap: what a load is at the start of a step may be a wild guess."""
+
 
 @wp.func
 def lagged(
@@ -34,7 +37,7 @@ def bound_friction(pool: ContactPool, slot: int, n0: wp.float64, least_slip: wp.
     pool.n0[slot] = n0
     slip = pool.mu[slot] * pool.R_t[slot] * n0
     if slip > most_slip:  # no clamp, which would take NaN for a number
-        slip = most_slip
+        slip = wp.max(most_slip, HARDER * slip)
     pool.slip_scale[slot] = wp.max(least_slip, slip)
 
 

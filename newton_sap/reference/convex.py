@@ -20,8 +20,8 @@ EASY = 10
 
 STIFFEST = 6.0e-4
 """``beta`` of springs along loop joints and of rods."""
-MOST_SLIP = 30.0
-"""Slip below which friction is regularised, at most, in stiction tolerances, where bounds are those of the solve."""
+MOST_SLIP, HARDER = 30.0, 0.03
+"""Slip below which friction is regularised where bounds are those of the solve, at most, in stiction tolerances, or of what sap has."""
 RENEWALS = 4
 """How often a solve may renew its friction bounds."""
 RENEWAL_RANGE = 0.01, 0.98
@@ -236,7 +236,8 @@ class Contact:
 
     def bound_friction(self, n0, least_slip, most_slip):
         """Bound lagged friction by ``mu n0``."""
-        self.n0, self.slip_scale = n0, max(least_slip, min(self.mu * self.R_t * n0, most_slip))
+        slip = self.mu * self.R_t * n0
+        self.n0, self.slip_scale = n0, max(least_slip, min(slip, max(most_slip, HARDER * slip)))
 
     def law(self, vc):
         """Cost, impulse and Hessian at the contact velocity ``vc``."""
