@@ -65,7 +65,6 @@ def test_boxes_come_to_rest(kind, dt):
         for _ in range(round(0.5 / dt)):
             speed = np.maximum(speed, np.linalg.norm(rig.run().state.body_qd.numpy()[:, :3], axis=1))
         fastest[pass_over_edges] = np.sort(speed)
-    print(fastest)
     assert (fastest[True] < fastest[False] + 0.01).all()
 
 

@@ -131,6 +131,8 @@ def measure_joint(
     q = joints.q_start[joint]
     qd = joints.qd_start[joint]
     size = joints.qd_start[joint + 1] - qd
+    if size == 0:
+        return  # a fixed joint has no entry to read
     seen = wp.isfinite(roots.last_q[q])
     if is_free(joints.type[joint]):
         after = place_in_anchor(joints, state.joint_q, joint, com)
