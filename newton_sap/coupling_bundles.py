@@ -130,6 +130,7 @@ class CouplingTable:
     tree: wp.array[wp.int32]  # trees that it touches
     tendons: Tendons
     routes: Routes
+    pull: wp.array[wp.vec3d]  # (K,) of what hangs on the first body, in this step [N]; empty where nothing does
     joint_enabled: wp.array[wp.bool]  # (joints,)
     joint_mimic_coeffs: wp.array[wp.vec2]  # (joints,) offset [q] and ratio
     equality_enabled: wp.array[wp.bool]  # (equalities,)

@@ -27,6 +27,7 @@ from .boundary.convention import SapControl, SapState
 from .boundary.couplings import assembling_kernels, attach_model, build_couplings, motions_of_trees, tied_groups
 from .boundary.detection import OwnedDetection
 from .boundary.given_contacts import GivenContacts
+from .boundary.hung_loads import HungLoads
 from .boundary.initial_velocity import InitialVelocities
 from .boundary.kinematic_roots import KinematicRoots
 from .boundary.mujoco_options import warn_of_options
@@ -253,6 +254,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
             rows = [self.tree, self.shapes, self.arrivals, frame.rows]
             self.launches.at_once(list_by_part, min(len(self.arrivals.part_head), 1), rows)
         self.touching.note(self, frame)
+        self.hung_loads.weigh(self)
         self.motion.group_speed.zero_()
         inputs = [self.joints, self.bodies, self.motion, self.motion_after, frame.orders, frame.efforts]
         self.launches.trees(free_motion, [*inputs, frame.before, frame.dt])
@@ -525,6 +527,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self._coupling_kernels = assembling_kernels(self.couplings)
         moves = motions_of_trees(self.couplings, size, self.model, self.options.position_update)
         self.tree = size.to_device(tied_groups(self.couplings), moves, device)
+        self.hung_loads = HungLoads(self.tree, self.couplings, size, self.model)
         self.touching = Touching(self.couplings, size, self.model, moves)
         self.large = NoLargeGroups()
         self.launches = Launches(self.tree, size, self.scratch, self.options.threads, device)
@@ -570,7 +573,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self._assembles_apart = bool(self._coupling_kernels) or self.topology.needs_iterations or self.device.is_cuda
         self._solve_kernel = self._make_solve_kernel(assembles=not self._assembles_apart)
         stages = [] if self.actuators is None else [self.actuators.kernel]
-        stages += [*self.initial_velocities.kernels, *self.kinematic_roots.kernels]
+        stages += [*self.initial_velocities.kernels, *self.kinematic_roots.kernels, *self.hung_loads.kernels]
         stages += [kinematics, *self.touching.kernels, free_motion]
         stages += [collect_contacts] if self.model.shape_count else [count_foreign]
         stages += [assemble_problem] if self._assembles_apart else []

@@ -85,7 +85,7 @@ class BodyEntry:
 
 @wp.struct
 class Tree:
-    """Who hangs on whom; constant after construction, but for radii. One entry more than there are, where some begin somewhere."""
+    """Who hangs on whom; constant after construction, but for radii and pulls. One entry more than there are, where some begin somewhere."""
 
     first_tree: int  # where the threads of a launch begin to count
     first_group: int
@@ -103,6 +103,8 @@ class Tree:
     pushes: int  # free, distance and rod joints that move no link: these, by the link of their child
     push_start: wp.array[wp.int32]  # (L + 1,), empty where there are none
     push_joint: wp.array[wp.int32]  # (pushes,)
+    hung_links: int  # L where couplings hang loads on links, else 0
+    hung_pull: wp.array[wp.vec3d]  # (L,) of what they hang on its subtree, in this step [N]; empty where there are none
     link_radius: wp.array[wp.float32]  # (L,) of its colliding shapes about the COM, as of the latest notice [m]
 
 

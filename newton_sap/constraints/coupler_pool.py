@@ -70,6 +70,15 @@ def joint_anchors(tree: Tree, joints: Joints, table: CouplingTable, m: Motion, c
 
 
 @wp.func
+def perpendicular(a: wp.vec3d):
+    """Some unit vector orthogonal to a unit vector."""
+    e = wp.vec3d(wp.float64(1.0), wp.float64(0.0), wp.float64(0.0))
+    if wp.abs(a[0]) > wp.float64(0.7):
+        e = wp.vec3d(wp.float64(0.0), wp.float64(1.0), wp.float64(0.0))
+    return wp.normalize(e - wp.dot(a, e) * a)
+
+
+@wp.func
 def relative_velocity(m: Motion, a: Anchor, b: Anchor):
     """Spatial velocity of the second anchor's body against the first one's; the world rests."""
     V = wp.spatial_vectord()

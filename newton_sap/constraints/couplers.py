@@ -25,6 +25,7 @@ from .coupler_pool import (
     clear_rest,
     couple_row,
     open_row,
+    perpendicular,
     relative_bias,
     relative_velocity,
     spin_of,
@@ -42,6 +43,7 @@ from .coupling_table import (
     is_rigid,
 )
 from .loop_axes import loop_axis_rows
+from .taut_couplings import taut_bends, taut_rows
 
 wp.set_module_options({"enable_backward": False})
 
@@ -144,25 +146,18 @@ def hold_direction(
     gap: wp.float64,
     tau: wp.float64,
     lower: wp.float64,
+    inert: wp.float64,
     beta: wp.float64,
     dt: wp.float64,
 ):
-    """The row of one direction between two bodies, with impulses from ``lower`` up."""
+    """The row of one direction between two bodies, with impulses from ``lower`` up; damping makes what turns so much more inert."""
     base = tree.groups[pool.group[row / ROWS]].dof_start
     open_row(pool, row)
     pool.covector[row] = F
     leverage = add_motion(tree, m, pool, problem, row, a, b, F, point)
+    leverage.bend /= inert
     close_row(pool, problem, row, base, leverage, gap, tau, lower, beta, dt)
     return row + 1
-
-
-@wp.func
-def perpendicular(a: wp.vec3d):
-    """Some unit vector orthogonal to a unit vector."""
-    e = wp.vec3d(wp.float64(1.0), wp.float64(0.0), wp.float64(0.0))
-    if wp.abs(a[0]) > wp.float64(0.7):
-        e = wp.vec3d(wp.float64(0.0), wp.float64(1.0), wp.float64(0.0))
-    return wp.normalize(e - wp.dot(a, e) * a)
 
 
 @wp.struct
@@ -335,6 +330,7 @@ def hold_bodies(
     row: int,
     a: Anchor,
     b: Anchor,
+    inert: wp.float64,
     options: JointOptions,
     dt: wp.float64,
 ):
@@ -347,7 +343,21 @@ def hold_bodies(
         F, error, point = held_row(shifts, turns, acceleration, ahead, i)
         # Its error halves in a step.
         row = hold_direction(
-            tree, m, pool, problem, row, a.link, b.link, F, point, error, dt, -UNBOUNDED, options.coupling_beta, dt
+            tree,
+            m,
+            pool,
+            problem,
+            row,
+            a.link,
+            b.link,
+            F,
+            point,
+            error,
+            dt,
+            -UNBOUNDED,
+            inert,
+            options.coupling_beta,
+            dt,
         )
     return row
 
@@ -416,6 +426,7 @@ def distance_rows(
     row: int,
     a: Anchor,
     b: Anchor,
+    inert: wp.float64,
     options: JointOptions,
     dt: wp.float64,
 ):
@@ -427,7 +438,7 @@ def distance_rows(
         if bound.exists == 1:
             row = hold_direction(
                 tree, m, pool, problem, row, a.link, b.link, bound.F, b.position, bound.gap, bound.tau,
-                wp.float64(0.0), options.coupling_beta, dt,
+                wp.float64(0.0), inert, options.coupling_beta, dt,
             )  # fmt: skip
     return row
 
@@ -532,8 +543,11 @@ def assemble_couplings(
                 row = ball_limit_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
             else:
                 a, b = coupled_anchors(tree, joints, table, m, c)
+                bends = taut_bends(tree, joints, table, m, c, g, a, b, step.options, dt)
+                more = bends.inert
                 if kind == DISTANCE_RANGE:
-                    row = distance_rows(tree, joints, table, m, pool, problem, c, row, a, b, step.options, dt)
+                    row = distance_rows(tree, joints, table, m, pool, problem, c, row, a, b, more, step.options, dt)
                 else:
-                    row = hold_bodies(tree, joints, table, m, pool, problem, c, row, a, b, step.options, dt)
+                    row = hold_bodies(tree, joints, table, m, pool, problem, c, row, a, b, more, step.options, dt)
+                row = taut_rows(tree, m, pool, problem, row, a, b, bends, dt)
         clear_rest(pool, c, row)

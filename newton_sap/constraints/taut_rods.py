@@ -23,22 +23,31 @@ def inertia_across(m: Motion, link: int, e: wp.vec3d):
 
 
 @wp.func
-def asked_by(m: Motion, end: Anchor, pull: wp.vec3d, trees: wp.float64):
-    """Inertia [kg m^2] that a segment lacks, being pulled at its end by an impulse times ``dt``."""
+def asked_by(m: Motion, end: Anchor, r: wp.vec3d, pull: wp.vec3d, links: wp.float64):
+    """Inertia [kg m^2] that a link lacks, being pulled at its end by an impulse times ``dt``; ``r`` reaches from its other end."""
     asked = wp.float64(0.0)
     if end.moves == 1:
-        r = wp.float64(2.0) * (end.position - m.com[end.link])
         needed = wp.dot(pull, r)
         if needed > wp.float64(0.0):
             inertia = inertia_across(m, end.link, wp.normalize(r))
-            waves = wp.min(WAVES * needed / inertia, LONGEST * trees * trees)
+            waves = wp.min(WAVES * needed / inertia, LONGEST * links * links)
             asked = (needed - inertia) * (wp.float64(1.0) + waves)
     return asked
+
+
+@wp.func
+def length_of(m: Motion, end: Anchor):
+    """A segment from its other end, as far from its COM as this one."""
+    r = wp.vec3d()
+    if end.moves == 1:
+        r = wp.float64(2.0) * (end.position - m.com[end.link])
+    return r
 
 
 @wp.func
 def tension_damping(m: Motion, a: Anchor, b: Anchor, pull: wp.vec3d, trees: int, dt: wp.float64):
     """Damping [N m s] of the bends of a rod whose first body is pulled by a force; zero where none is asked for."""
     n = wp.float64(trees)
-    asked = wp.max(asked_by(m, a, dt * dt * pull, n), asked_by(m, b, -dt * dt * pull, n))
-    return wp.max(asked, wp.float64(0.0)) / dt
+    asked_A = asked_by(m, a, length_of(m, a), dt * dt * pull, n)
+    asked_B = asked_by(m, b, length_of(m, b), -dt * dt * pull, n)
+    return wp.max(wp.max(asked_A, asked_B), wp.float64(0.0)) / dt

@@ -22,6 +22,7 @@ from ..constraints.couplers import (
     time_ahead,
 )
 from ..constraints.coupling_table import BODIES, COORDINATES, DISTANCE_RANGE
+from ..constraints.taut_couplings import bend_of, taut_bends
 from ..coupling_bundles import CouplingTable
 from ..workspace import Motion, RowLaw, Tree
 from .free_change import Changes
@@ -30,6 +31,9 @@ from .sensitivity import Sensitivity
 
 SLOWED = wp.constant(wp.float64(1.0 - 1.0e-9))
 """Share of the velocity that would let an error go below which a row's was bounded; the rest is roundoff."""
+
+AS_DAMPED = wp.constant(wp.float64(1.0 + 1.0e-5))
+"""The compliance of a row that damps, times its gain, at most; the rest is roundoff of a damping in float32."""
 
 
 @wp.struct
@@ -129,6 +133,15 @@ def distance_law(
 
 
 @wp.func
+def damped_law(rows: CouplerRows, row: int, damping: wp.float64, dt: wp.float64):
+    """The law of a row that damps; as the step had it where that was as stiff as a step resolves."""
+    R = rows.law[row].R
+    if R * dt * damping < AS_DAMPED:
+        R = wp.float64(1.0) / (dt * damping)
+    return row_law(wp.float64(1.0), wp.float64(0.0), R, -UNBOUNDED, UNBOUNDED)
+
+
+@wp.func
 def coordinate_law(scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows, c: int, i: int):
     """Slope and law of one coordinate that follows another."""
     ahead = squared_step(scene.step.joints.options, scene.step.dt)
@@ -189,6 +202,7 @@ def coupling_power(
     elif table.kind[c] == BODIES or table.kind[c] == DISTANCE_RANGE:
         a, b = coupled_anchors(tree, scene.joints, table, m, c)
         ahead = time_ahead(scene.step.joints.options, m, a, b, scene.step.dt)
+        damper = int(ROWS * c)
         if table.kind[c] == DISTANCE_RANGE:
             sides = int(2)
             for side in range(sides):
@@ -196,6 +210,7 @@ def coupling_power(
                 if row >= 0:
                     rate = between(tree, m, s, a, b, F, changes)
                     wp.atomic_add(s.power, g, row_power(rows, row, law, rate, changes))
+                    damper = wp.max(damper, row + 1)
         else:
             shifts = held_translations(scene.joints, table, c, a, b)
             turns = held_rotations(scene.joints, table, m, c, a, b)
@@ -204,6 +219,13 @@ def coupling_power(
                 F, law = held_law(scene, rows, ROWS * c + i, shifts, turns, acceleration, ahead, i)
                 rate = between(tree, m, s, a, b, F, changes)
                 wp.atomic_add(s.power, g, row_power(rows, ROWS * c + i, law, rate, changes))
+            damper += shifts.count + turns.count
+        bends = taut_bends(tree, scene.joints, table, m, c, g, a, b, scene.step.joints.options, scene.step.dt)
+        for i in range(bends.count):
+            F, damping = bend_of(bends, i)
+            rate = between(tree, m, s, a, b, F, changes)
+            law = damped_law(rows, damper + i, damping, scene.step.dt)
+            wp.atomic_add(s.power, g, row_power(rows, damper + i, law, rate, changes))
     if has_no_gradient(table, rows, c):
         s.no_gradient[g] = 1
 
@@ -244,6 +266,7 @@ def gather_ties(scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows
     elif table.kind[coupling] == BODIES or table.kind[coupling] == DISTANCE_RANGE:
         a, b = coupled_anchors(tree, scene.joints, table, m, coupling)
         ahead = time_ahead(scene.step.joints.options, m, a, b, scene.step.dt)
+        damper = int(ROWS * coupling)
         if table.kind[coupling] == DISTANCE_RANGE:
             sides = int(2)
             for side in range(sides):
@@ -252,6 +275,7 @@ def gather_ties(scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows
                     gamma = row_impulse(rows, row, law, wp.dot(F, relative_velocity(m, a, b)))
                     load_path(tree, m, c.ties, b.link, gamma * F)
                     load_path(tree, m, c.ties, a.link, -gamma * F)
+                    damper = wp.max(damper, row + 1)
         else:
             shifts = held_translations(scene.joints, table, coupling, a, b)
             turns = held_rotations(scene.joints, table, m, coupling, a, b)
@@ -261,3 +285,12 @@ def gather_ties(scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows
                 gamma = row_impulse(rows, ROWS * coupling + i, law, wp.dot(F, relative_velocity(m, a, b)))
                 load_path(tree, m, c.ties, b.link, gamma * F)
                 load_path(tree, m, c.ties, a.link, -gamma * F)
+            damper += shifts.count + turns.count
+        g = rows.group[coupling]
+        bends = taut_bends(tree, scene.joints, table, m, coupling, g, a, b, scene.step.joints.options, scene.step.dt)
+        for i in range(bends.count):
+            F, damping = bend_of(bends, i)
+            law = damped_law(rows, damper + i, damping, scene.step.dt)
+            gamma = row_impulse(rows, damper + i, law, wp.dot(F, relative_velocity(m, a, b)))
+            load_path(tree, m, c.ties, b.link, gamma * F)
+            load_path(tree, m, c.ties, a.link, -gamma * F)

@@ -88,8 +88,10 @@ def inertia_across(tree: Tree, bodies: Bodies, m: Motion, link: int, e: wp.vec3d
 def tension_through(
     tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, link: int, pull: wp.vec3d, dt: wp.float64
 ):
-    """The tension through a link's joint, on which its subtree pulls with an impulse."""
+    """The tension through a link's joint, on which its subtree pulls with an impulse, and with what couplings hang on that."""
     out = Tension()
+    if tree.hung_links > 0:
+        pull += dt * tree.hung_pull[link]
     above = carrier_of(tree, joints, m, orders, link)
     if above >= 0:
         joint = tree.links[link].joint

@@ -3,7 +3,7 @@
 It is the oracle of the Warp kernels and shares no code with them: every formula is written out again from
 ``docs/formulation.md``. Nothing here is tuned for speed; each step rebuilds everything from the model's arrays. :mod:`.step`
 builds the constraints and puts the step together, :mod:`.multibody` holds kinematics and free motion (:mod:`.tension` and
-:mod:`.change` parts of it), :mod:`.edges` what contacts are passed over, :mod:`.shapes` what shapes fill, :mod:`.couplings` what closes loops, :mod:`.rods` what cables do,
+:mod:`.change` parts of it), :mod:`.edges` what contacts are passed over, :mod:`.shapes` what shapes fill, :mod:`.couplings` what closes loops, :mod:`.hung` what hangs on it, :mod:`.rods` what cables do,
 :mod:`.convex` the laws and the minimiser, :mod:`.hunt_crossley` the normal law of two of them.
 """
 

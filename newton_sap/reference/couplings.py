@@ -30,6 +30,7 @@ from .basics import (
     unit,
 )
 from .convex import STIFFEST, clamped_linear, limit_gains, near_rigid, regularization
+from .hung import bends, hung_loads
 from .rods import rod_rows, twist_about
 
 NO_LIMIT = 1.0e9
@@ -171,6 +172,7 @@ def couplers(solver, m, kin, A, v0, v_star, dt) -> list[Coupler]:
     """Return all rows of the loop and rod joints of a snapshot."""
     make = RowMaker(solver, m, A, v0, v_star, dt)
     out = [row for j in np.flatnonzero(m.type == ROD) if m.enabled[j] for row in rod_rows(make, Pair(m, kin, j))]
+    hung = hung_loads(m) if make.options.position_update == "symplectic" else {}
     for j in np.flatnonzero(m.loop & (m.type != ROD)):
         if m.type[j] == DISTANCE:
             raise NotImplementedError("distance joints that close loops are not part of the reference")
@@ -178,7 +180,9 @@ def couplers(solver, m, kin, A, v0, v_star, dt) -> list[Coupler]:
             continue
         pair = Pair(m, kin, j)
         ahead = make.time_ahead(pair)
-        out += [make.hold(j, ahead, *held) for held in [*held_translation(pair, v0), *held_rotation(pair, v0)]]
+        damped, inert = bends(pair, hung.get(int(j), np.zeros(3)), _angular(pair), dt)
+        out += [make.hold(j, ahead, inert, *held) for held in [*held_translation(pair, v0), *held_rotation(pair, v0)]]
+        out += [make.damp(j, axis @ pair.angular(), damping) for axis, damping in damped]
         for i, axis in enumerate(loop_axes(pair)):
             out += make.along(pair, i, axis) if axis.J is not None else []
     return [row for row in out if row.J.any()]
@@ -330,14 +334,19 @@ class RowMaker:
             return 0.0
         return self.dt**2 / (1.0 + (self.dt * pair.fastest_spin() / COARSE) ** 4)
 
-    def hold(self, joint, ahead, J, gap, acceleration, bend):
+    def hold(self, joint, ahead, inert, J, gap, acceleration, bend):
         """Hold a direction: its error halves in a step, or closes as fast as its Jacobian keeps what it promises."""
         u, w = self.m.unknown, self.weight(J)
-        turns = float(np.sum(bend[u] / np.diag(self.A)[u]))
+        turns = float(np.sum(bend[u] / np.diag(self.A)[u])) / inert
         v_hat = -(gap + ahead * acceleration) / (2.0 * self.dt)
         if turns > 0.0:
             v_hat = min(max(v_hat, -w / (turns * self.dt)), w / (turns * self.dt))
         return self.row("hold", joint, -1, J, v_hat, near_rigid(self.options.near_rigid_coupling, w))
+
+    def damp(self, joint, J, damping):
+        """Damp a direction [N m s]."""
+        gain = limit_gains(0.0, damping, self.dt, self.weight(J), STIFFEST)[1]
+        return self.row("damper", joint, -1, J, 0.0, 1.0 / (self.dt * gain))
 
     def stop(self, kind, joint, axis, J, gap, k, kd):
         """Keep a gap, whose rate is ``J v``, from closing."""

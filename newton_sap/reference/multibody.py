@@ -33,6 +33,7 @@ from .basics import (
     unit,
 )
 from .change import SLOW_TURN, followed_change, share_of_midpoint
+from .hung import pulls_of
 from .tension import tension_inertia
 
 KINEMATIC = 2  # newton.BodyFlags.KINEMATIC
@@ -375,7 +376,7 @@ class Multibody:
         implicit = dt * m.damping[m.public_dof] + dt * dt * stiffness
         damped = implicit
         if self.position_update == "symplectic":
-            least = tension_inertia(m, kin, pulls, dt)
+            least = tension_inertia(m, kin, pulls + pulls_of(m), dt)
             damped = np.where(least > 0.0, np.maximum(implicit, least), implicit)
         A = M + np.diag(damped)
         r = M @ v0 + dt * (force + outside + products)

@@ -29,7 +29,7 @@ def tension_inertia(m, kin, pulls, dt):
         above = _carrier(m, kin, inner, int(m.parent[j]))
         if m.type[j] in FLYING or above < 0 or not m.unknown[kin.path[above]].any():
             continue
-        r = _pivot(m, kin, j) - _pivot(m, kin, inner[above])
+        r = pivot_of(m, kin, j) - pivot_of(m, kin, inner[above])
         needed = dt * dt * pull[m.child[j]] @ r
         if needed <= 0.0:
             continue
@@ -52,7 +52,7 @@ def _inertia_across(m, kin, body, across):
     return 2.0 / np.trace(across @ R @ m.inv_inertia[body] @ R.T)
 
 
-def _pivot(m, kin, j):
+def pivot_of(m, kin, j):
     """Where the child of a joint hangs on it, or its COM if it flies, world [m]."""
     return kin.com[m.child[j]] if m.type[j] in FLYING else kin.to_world(m.child[j], m.X_c[j][0])
 

@@ -1,0 +1,223 @@
+"""Loads that couplings hang on light links: nothing opens, no energy comes or goes, and steps are the reference's (F 1.1)."""
+
+import newton
+import numpy as np
+import pytest
+import warp as wp
+from mjcf import finish
+from rig import link, tight
+from test_gradients import Recorded, compare
+
+from newton_sap import SolverSAP
+from newton_sap.reference import ReferenceSolver
+
+LENGTH, MASS = 0.05, 0.0044
+TIES = ("ball", "universal", "loops")
+UP = wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), float(np.pi - 0.6))
+"""The z axis of what hangs, askew."""
+Axis = newton.ModelBuilder.JointDofConfig
+
+
+def tied(builder, tie, parent, child, **ends):
+    """A joint between two links."""
+    if tie == "universal":
+        x, y = (Axis(axis=axis, limit_ke=0.0) for axis in (newton.Axis.X, newton.Axis.Y))
+        return builder.add_joint_d6(parent, child, angular_axes=[x, y], **ends)
+    if tie == "string":
+        return builder.add_joint_distance(parent, child, min_distance=-1.0, max_distance=0.05, **ends)
+    return builder.add_joint_ball(parent, child, **ends)
+
+
+def hung(tie, links, load, requires_grad=False, worlds=1):
+    """A chain of links of 4.4 g that hangs askew from the world, and by ``tie`` at its end a load; ``loops``: free bodies."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -9.81))
+    along = np.array(wp.quat_rotate(UP, wp.vec3(0.0, 0.0, 1.0)))
+    across = MASS * LENGTH**2 / 12.0
+    place = [wp.transform(wp.vec3(*((i + 0.5) * LENGTH * along)), UP) for i in range(links)]
+    chain = [link(builder, MASS, (across, across, 5.5e-8), xform=place[i]) for i in range(links)]
+    last = links * LENGTH + 0.05 + (0.05 if tie == "string" else 0.0)
+    weight = link(builder, load, 1.0e-3 * load, xform=wp.transform(wp.vec3(*(last * along)), UP))
+    ends = [
+        {
+            "parent_xform": wp.transform(q=UP) if i == 0 else wp.transform((0.0, 0.0, 0.5 * LENGTH)),
+            "child_xform": wp.transform((0.0, 0.0, -0.5 * LENGTH)),
+        }
+        for i in range(links)
+    ]
+    if tie == "loops":
+        for child in chain:
+            builder.add_articulation([builder.add_joint_free(child)])
+    else:
+        builder.add_articulation([builder.add_joint_ball(i - 1, child, **ends[i]) for i, child in enumerate(chain)])
+    builder.add_articulation([builder.add_joint_free(weight)])
+    if tie == "loops":
+        for i, child in enumerate(chain):
+            builder.add_joint_ball(i - 1, child, **ends[i])
+    hook = {"parent_xform": wp.transform((0.0, 0.0, 0.5 * LENGTH)), "child_xform": wp.transform((0.0, 0.0, -0.05))}
+    tied(builder, tie, chain[-1], weight, **hook)
+    if worlds > 1:
+        one, builder = builder, newton.ModelBuilder()
+        builder.replicate(one, worlds)
+    return builder.finalize(requires_grad=requires_grad, skip_validation_joints=True)
+
+
+def energy(solver, state):
+    report = solver.report(state)
+    return float(np.sum(report.kinetic_energy) + np.sum(report.potential_energy))
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*another joint already connects")
+
+
+@pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 240.0])
+@pytest.mark.parametrize(("links", "load"), [(20, 1.0), (2, 5.0), (20, 10.0)])
+@pytest.mark.parametrize("tie", TIES)
+def test_a_load_swings_on_a_light_chain(tie, links, load, dt):
+    """The links alone would swing by up to 80 radians per step. Without what damps them the load fell off, by metres at 60 Hz."""
+    model = hung(tie, links, load)
+    solver, state = SolverSAP(model), model.state()
+    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
+    energies, gaps, fastest = [energy(solver, state)], [], 0.0
+    for i in range(round(1.5 / dt)):
+        solver.step(state, state, None, None, dt)
+        if i % 5 == 0:
+            energies.append(energy(solver, state))
+            gaps.append(float(solver.report(state).loop_gap[0]))
+            fastest = max(fastest, float(np.linalg.norm(state.body_qd.numpy()[-1, :3])))
+    fall = load * 9.81 * (links * LENGTH + 0.05) * (1.0 - np.cos(0.6))
+    gained = np.array(energies) - energies[0]
+    if tie == "loops":  # what holds so light bodies gives, and takes energy out
+        assert gained.max() < 0.01 * fall and gained.min() > -0.7 * fall
+        assert max(gaps) < 4.0e-3
+    else:
+        assert np.abs(gained).max() < 0.08 * fall
+        assert max(gaps) < 5.0e-4
+    assert fastest == pytest.approx(np.sqrt(2.0 * fall / load), rel=0.2 if tie == "loops" else 0.05)
+
+
+@pytest.mark.parametrize("links", [1, 2, 20])
+def test_a_load_on_a_string_stays_on_it(links):
+    """A distance joint gives way slowly where its link turns by what it closes, but loses nothing."""
+    model = hung("string", links, 1.0)
+    solver, state = SolverSAP(model), model.state()
+    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
+    before = energy(solver, state)
+    for _ in range(480):
+        solver.step(state, state, None, None, 1.0 / 240.0)
+    assert energy(solver, state) == pytest.approx(before, abs=0.05)
+    assert solver.report(state).loop_gap[0] < 2.0e-3
+
+
+def test_an_imported_connect_holds_a_load():
+    """MuJoCo's connect, which importers make a loop joint of, at the end of a cable."""
+    links = "".join(
+        f"<body name='b{i}' pos='0 0 {-0.05 if i else 0}'><joint type='ball'/>"
+        "<geom type='capsule' fromto='0 0 0 0 0 -.05' size='.005' mass='.0044' contype='0' conaffinity='0'/>"
+        for i in range(20)
+    )
+    model = finish(
+        f"<mujoco><worldbody>{links}{'</body>' * 20}<body name='load' pos='0 0 -1.05'><freejoint/>"
+        "<geom type='sphere' size='.05' mass='1' contype='0' conaffinity='0'/></body></worldbody>"
+        "<equality><connect body1='b19' body2='load' anchor='0 0 -.05'/></equality></mujoco>",
+        gravity=-9.81,
+    )
+    solver, state = SolverSAP(model), model.state()
+    state.joint_qd.assign([0.0] * 60 + [1.0] + [0.0] * 5)
+    newton.eval_fk(model, state.joint_q, state.joint_qd, state)
+    heights = []
+    for _ in range(480):
+        solver.step(state, state, None, None, 1.0 / 240.0)
+        heights.append(state.body_q.numpy()[-1, 2])
+    assert min(heights) > -1.0502
+    assert max(heights) == pytest.approx(-1.05 + 0.5 / 9.81, abs=6.0e-3)
+
+
+@pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 240.0])
+@pytest.mark.parametrize(("links", "load"), [(1, 5.0), (3, 1.0), (4, 20.0)])
+@pytest.mark.parametrize("tie", TIES)
+def test_steps_equal_the_reference(tie, links, load, dt):
+    """The reference finds what hangs where by cutting each loop joint in turn."""
+    model = hung(tie, links, load)
+    state, after = model.state(), model.state()
+    state.joint_qd.assign(0.3 * np.random.default_rng(links).normal(size=model.joint_dof_count))
+    newton.eval_fk(model, state.joint_q, state.joint_qd, state)
+    options = tight()
+    solver = SolverSAP(model, **options)
+    expected = ReferenceSolver(model, **options).step(state, None, None, dt)
+    solver.step(state, after, None, None, dt)
+    assert np.abs(solver.couplings.pull.numpy()).max() > 0.9 * load * 9.81
+    np.testing.assert_allclose(after.joint_qd.numpy(), expected.joint_qd, atol=2.0e-5 * np.abs(expected.joint_qd).max())
+
+
+def test_shares_of_what_hangs():
+    """Two chains carry half of a load each; what hangs on a free body hangs on what that hangs on; the mass is read live."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -10.0))
+    chains = [link(builder, 0.1, 1.0e-4) for _ in range(2)]
+    for i, child in enumerate(chains):
+        builder.add_articulation([builder.add_joint_ball(-1, child, parent_xform=wp.transform((float(i), 0.0, 0.0)))])
+    beam, below, kept = (link(builder, mass, 0.1) for mass in (4.0, 2.0, 7.0))
+    for body in (beam, below, kept):
+        builder.add_articulation([builder.add_joint_free(body)])
+    for i, child in enumerate(chains):
+        builder.add_joint_ball(child, beam, child_xform=wp.transform((float(i), 0.0, 0.0)))
+    builder.add_joint_ball(beam, below)
+    model = builder.finalize()
+    solver, state = SolverSAP(model), model.state()
+    solver.step(state, state, None, None, 1.0e-3)
+    carried = [pull for pull in solver.couplings.pull.numpy()[:, 2] if pull]
+    np.testing.assert_allclose(carried, [-30.0, -30.0, -20.0])
+    np.testing.assert_allclose(solver.tree.hung_pull.numpy()[:2, 2], [-30.0, -30.0])
+    mass = model.body_mass.numpy()
+    mass[below] = 12.0
+    model.body_mass.assign(mass)
+    solver.step(state, state, None, None, 1.0e-3)
+    np.testing.assert_allclose(solver.tree.hung_pull.numpy()[:2, 2], [-80.0, -80.0])
+
+
+def test_a_link_that_the_world_holds_at_its_end_carries_what_floats():
+    """A chain whose root is the load, tied to the world by its leaf: the whole weight goes through the coupling, upwards."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -10.0))
+    load, leaf = link(builder, 3.0, 0.1), link(builder, 0.5, 1.0e-3)
+    builder.add_articulation([builder.add_joint_free(load), builder.add_joint_ball(load, leaf)])
+    builder.add_joint_ball(-1, leaf)
+    model = builder.finalize()
+    solver, state = SolverSAP(model), model.state()
+    solver.step(state, state, None, None, 1.0e-3)
+    assert solver.couplings.pull.numpy()[:, 2].min() == pytest.approx(-35.0)
+    np.testing.assert_allclose(solver.tree.hung_pull.numpy()[:, 2], [35.0, 35.0])
+
+
+def test_without_loads_nothing_is_weighed():
+    """An arm whose hand is tied to its own base carries itself."""
+    builder = newton.ModelBuilder()
+    arm = [link(builder), link(builder)]
+    builder.add_articulation([builder.add_joint_revolute(-1, arm[0]), builder.add_joint_revolute(arm[0], arm[1])])
+    builder.add_joint_ball(arm[0], arm[1])
+    solver = SolverSAP(builder.finalize())
+    assert solver.tree.hung_links == 0 and not solver.hung_loads.kernels
+
+
+def test_worlds_hang_alike():
+    """Of many worlds each carries its own load, with the bits of one alone."""
+    alone, many = hung("ball", 3, 5.0), hung("ball", 3, 5.0, worlds=3)
+    results = []
+    for model in (alone, many):
+        solver, state = SolverSAP(model), model.state()
+        newton.eval_fk(model, model.joint_q, model.joint_qd, state)
+        for _ in range(30):
+            solver.step(state, state, None, None, 1.0 / 60.0)
+        results.append(state.body_q.numpy())
+    for world in range(3):
+        np.testing.assert_array_equal(results[1][4 * world : 4 * world + 4], results[0])
+
+
+@pytest.mark.usefixtures("adjoints")
+@pytest.mark.parametrize("tie", ["ball", "universal", "string"])
+def test_gradients_against_differences(tie):
+    """What damps goes with poses and velocities."""
+    models = [hung(tie, 2, 0.5, requires_grad=grad) for grad in (True, False)]
+    random = np.random.default_rng(5)
+    v = 0.5 * random.normal(size=models[0].joint_dof_count)
+    step = Recorded(None, q=models[0].joint_q.numpy(), v=v, dt=1.0 / 60.0, models=models)
+    assert np.abs(step.plain.solver.couplings.pull.numpy()).max() > 4.0
+    assert compare(step, ("joint_q", "joint_qd", "body_f"), 5.0e-3, size=1.0e-4) >= 2
