@@ -42,7 +42,12 @@ def of_shapes() -> list[str]:
 
 def has_ball_limits(model) -> bool:
     """Whether some joint has a swing or twist limit; a NaN counts as one."""
-    return read(model, "swing_limit") is not None and bool(ball_limits(model).any())
+    return bool(limited_balls(model))
+
+
+def limited_balls(model) -> tuple[int, ...]:
+    """Return the joints that have a swing or twist limit."""
+    return () if read(model, "swing_limit") is None else tuple(np.flatnonzero(ball_limits(model)).tolist())
 
 
 def ball_limits(model) -> np.ndarray:

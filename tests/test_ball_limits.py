@@ -207,3 +207,16 @@ def test_reference_refuses_ball_limits():
     model = ball(newton.ModelBuilder(), swing=0.5).finalize()
     with pytest.raises(NotImplementedError, match="limits of ball joints"):
         ReferenceSolver(model).step(model.state(), None, None, 0.01)
+
+
+def test_limits_that_come_later_are_refused():
+    """A joint without limits has no rows for them; one that has some may get others."""
+    builder = ball(newton.ModelBuilder(), swing=0.5)
+    ball(builder)
+    model = builder.finalize()
+    solver = SolverSAP(model)
+    model.sap.swing_limit.assign([0.3, -1.0])
+    solver.notify_model_changed(newton.ModelFlags.JOINT_PROPERTIES)
+    model.sap.twist_limit_upper.assign([0.2, 0.2])
+    with pytest.raises(NotImplementedError, match="joint 1.*got a swing or twist limit.*build the solver again"):
+        solver.notify_model_changed(newton.ModelFlags.JOINT_DOF_PROPERTIES)

@@ -52,3 +52,20 @@ def test_control_ranges_of_actuators_that_share_a_target_are_refused():
     with pytest.raises(NotImplementedError, match="'it'.* has a ctrlrange, and shares joint 0"):
         SolverSAP(finish(file.format("position", 'kp="3"')))
     SolverSAP(finish(file.format("velocity", 'kv="3"')))
+
+
+PULLED = """<mujoco><worldbody><site name="o" pos="-1 0 0"/><body name="b">
+  <joint name="a" type="slide" axis="1 0 0" {limit}/><geom size=".1" mass="2"/><site name="s"/></body></worldbody>
+<tendon><fixed name="sum"><joint joint="a" coef="1"/></fixed>
+  <spatial name="path"><site site="o"/><site site="s"/></spatial></tendon>
+<actuator>{actuator}</actuator></mujoco>"""
+
+
+@pytest.mark.parametrize("by", ['tendon="sum"', 'tendon="path"', 'site="s" gear="1 0 0 0 0 0"'])
+def test_a_limit_of_joints_that_tendons_and_sites_pass_by_is_said(by):
+    """MuJoCo bounds what all actuators exert on a joint; here ``actuatorfrcrange`` bounds those of its own axis."""
+    limited = 'actuatorfrcrange="-3 3"'
+    with pytest.warns(UserWarning, match="joint_effort_limit of joint 0.*actuator 0.*forcerange"):
+        SolverSAP(finish(PULLED.format(limit=limited, actuator=f"<motor {by}/>")))
+    SolverSAP(finish(PULLED.format(limit="", actuator=f"<motor {by}/>")))
+    SolverSAP(finish(PULLED.format(limit=limited, actuator='<motor joint="a"/>')))

@@ -267,3 +267,13 @@ def test_a_body_that_becomes_kinematic_follows_its_owner():
     solver.step(state, state, None, None, DT)
     np.testing.assert_allclose(state.body_q.numpy()[0], np.array(pose_at(1.0)), atol=5e-7)
     np.testing.assert_array_equal(state.joint_qd.numpy(), 0.0)
+
+
+def test_measured_velocities_have_no_gradient():
+    """They follow from where a body was a step before, which no tape knows."""
+    builder = newton.ModelBuilder()
+    builder.add_articulation([builder.add_joint_free(link(builder, is_kinematic=True))])
+    model = builder.finalize(requires_grad=True)
+    SolverSAP(model)
+    with pytest.raises(NotImplementedError, match='kinematic_velocity="measured" has none'):
+        SolverSAP(model, kinematic_velocity="measured")

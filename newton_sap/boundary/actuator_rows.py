@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from dataclasses import dataclass, fields
 
@@ -25,6 +26,8 @@ _AFFINE = 1
 """MuJoCo's type of a bias that is linear in coordinate and velocity; 0 is no bias, a constant gain, no dynamics."""
 
 NO_BOUND = wp.constant(1.0e30)
+_NO_EFFORT_LIMIT = 1.0e6
+"""What Newton's builder gives a joint that has none."""
 
 # What an actuator may be besides a force in proportion to its control; the last, that a joint's torque has its parent's axes.
 BIASED = wp.constant(1)
@@ -71,6 +74,7 @@ def read_actuators(model) -> ActuatorRows | None:
     rows.require_simulated()
     rows.require_one_servo_per_axis()
     rows.require_one_range_per_drive()
+    rows.warn_of_limits()
     drive_range, target_range = rows.drive_ranges(), rows.target_ranges()
     bounded = bool((np.abs(np.hstack([drive_range, target_range])) < NO_BOUND).any())
     if not rows.direct and not bounded:
@@ -206,6 +210,36 @@ class _Rows:
                     self._refuse_any(
                         [a], f"has a {what}range, and shares {drive} with another actuator: a drive has one range"
                     )
+
+    def warn_of_limits(self) -> None:
+        """Say that a joint's effort limit does not bind what acts on it by a tendon or a site."""
+        limited = self._model.joint_effort_limit.numpy() < _NO_EFFORT_LIMIT
+        for a in self.direct:
+            for dof in (dof for dof in self._passed_dofs(self.axis[a]) if limited[dof]):
+                label = self._table.actuator_label[a]
+                warnings.warn(
+                    f"joint_effort_limit of {joint_name(self._model, self._joint[dof])} (actuatorfrcrange) binds the actuators "
+                    f"of its own axis, and actuator {a} ({label!r}) acts on it by a tendon or site; give that a forcerange",
+                    stacklevel=6,
+                )
+                return
+
+    def _passed_dofs(self, axis: int) -> list[int]:
+        """The dofs that an actuator of a tendon or site moves beside."""
+        bodies, first = [], len(self.coord)
+        if axis >= self._first_body and self.pushes_bodies:
+            bodies = [axis - self._first_body]
+        elif axis >= first:
+            if self._tendons.dofs[axis - first]:
+                return self._tendons.dofs[axis - first]
+            bodies = self._tendons.paths[axis - first].bodies
+        movers = {int(child): joint for joint, child in enumerate(self._child[:-1])}
+        joints = set()
+        for body in bodies:
+            while body in movers and movers[body] not in joints:
+                joints.add(movers[body])
+                body = int(self._parent[movers[body]])
+        return [dof for joint in sorted(joints) for dof in range(*self._qd_start[joint : joint + 2])]
 
     def has_motor_beside_drive(self) -> bool:
         """Whether a joint's limit binds a motor together with one of the model's drives."""

@@ -137,6 +137,7 @@ def joint_options(options) -> JointOptions:
     out.beta = options.near_rigid_joint
     out.coupling_beta = options.near_rigid_coupling
     out.sigma = options.friction_regularization
+    _, out.stiction_limit = stiction_of(options)
     out.ahead = int(options.dissipation_ahead_of_touch)
     out.explicit_drives = int(options.drive_integration == "explicit")
     out.explicit_springs = int(options.spring_integration == "explicit")

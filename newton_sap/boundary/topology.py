@@ -8,6 +8,7 @@ import newton
 import numpy as np
 import warp as wp
 
+from ..attributes import limited_balls
 from ..linalg.cholesky import skyline_entries
 from ..linalg.chunks import CHUNK
 from ..workspace import DIRECT_DOFS, DIRECT_TREES, Tree
@@ -48,6 +49,8 @@ class Topology:
     prescribed: tuple[int, ...]
     """Bodies that are taken for prescribed once and for all: cables' segments without mass, and kinematic bodies that nothing would
     move, or that would touch every world."""
+    limited: tuple[int, ...]
+    """Ball joints with a swing or twist limit."""
     part_start: np.ndarray
     """(P + 1,) first group of each part, whose stages follow each other."""
     group_world: np.ndarray
@@ -414,6 +417,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         arrays={name: _narrowed(name, np.asarray(values)) for name, values in arrays.items()},
         part_start=part_start,
         prescribed=prescribed,
+        limited=limited_balls(model),
         group_world=group_world,
         tree_count=len(trees),
         link_count=len(links),

@@ -331,6 +331,8 @@ def require_same_structure(model, topology, flags) -> None:
     if flags & int(newton.ModelFlags.JOINT_PROPERTIES):
         _require_enabled(model, topology)
         _require_orthogonal_axes(model, topology)
+    if flags & int(newton.ModelFlags.JOINT_PROPERTIES | newton.ModelFlags.JOINT_DOF_PROPERTIES):
+        _require_limited(model, topology)
     if flags & JOINT_FORCES:
         _refuse_free_springs(model)
     if flags & int(newton.ModelFlags.BODY_PROPERTIES):
@@ -348,6 +350,15 @@ def _require_enabled(model, topology) -> None:
         raise NotImplementedError(
             f"{joint_name(model, joint)} is no longer enabled, but a tree joint cannot be taken out of a reduced-coordinate "
             "model; enable it, or build the solver while it is off: then it may come on and go off"
+        )
+
+
+def _require_limited(model, topology) -> None:
+    """Refuse swing and twist limits of ball joints that had none when the solver was built."""
+    for joint in [joint for joint in attributes.limited_balls(model) if joint not in topology.limited][:1]:
+        raise NotImplementedError(
+            f"{joint_name(model, joint)} got a swing or twist limit, and had none when this solver was built; build the solver "
+            "again, or with a limit of pi that is lowered later"
         )
 
 

@@ -8,7 +8,7 @@ axis of a loop joint through the velocities of both bodies (``loop_axes``), on a
 import warp as wp
 
 from ..workspace import Joints, RowLaw
-from .clamped_linear import near_rigid, regularization
+from .clamped_linear import HARDER, near_rigid, regularization
 from .drives import Drive, Targets
 
 wp.set_module_options({"enable_backward": False})
@@ -29,6 +29,7 @@ class JointOptions:
     beta: wp.float64  # near_rigid_joint
     coupling_beta: wp.float64  # near_rigid_coupling
     sigma: wp.float64  # friction_regularization
+    stiction_limit: wp.float64  # creep that dry friction is regularised at by its own inertia, at most [q/s]
     ahead: int  # dissipation_ahead_of_touch
     explicit_drives: int  # drive_integration
     explicit_springs: int  # spring_integration
@@ -175,11 +176,17 @@ def upper_limit_law(joints: Joints, options: JointOptions, axis: Axis, q: wp.flo
 
 @wp.func
 def friction_law(options: JointOptions, axis: Axis, friction: wp.float32, dt: wp.float64):
-    """Dry friction: hold the coordinate with at most +-friction."""
+    """Dry friction: hold the coordinate with at most +-friction.
+
+    It creeps by what moves the coordinate alone, which may be little beside what else holds on to it: from some speed on by less.
+    """
     bound = dt * wp.float64(friction)
     if bound <= wp.float64(0.0):
         return RowLaw()
-    return row_law(wp.float64(1.0), wp.float64(0.0), options.sigma * axis.w, -bound, bound)
+    R = options.sigma * axis.w
+    if R * bound > options.stiction_limit:
+        R = wp.max(options.stiction_limit / bound, HARDER * R)
+    return row_law(wp.float64(1.0), wp.float64(0.0), R, -bound, bound)
 
 
 @wp.func

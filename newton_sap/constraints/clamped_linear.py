@@ -16,6 +16,9 @@ FOUR_PI_SQUARED = wp.constant(wp.float64(39.47841760435743))
 RIGID = wp.constant(wp.float64(1.0e30))
 """A stiffness [N/m] so large that only the near-rigid bound counts."""
 
+HARDER = wp.constant(wp.float64(0.03))
+"""Share of what friction would be regularised by that is left at least: what a load is at the start may be a wild guess."""
+
 
 @wp.struct
 class ScalarResponse:

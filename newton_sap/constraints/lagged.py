@@ -6,13 +6,11 @@ Normal and tangent do not interact within a step, so sliding neither lifts a bod
 import warp as wp
 
 from ..workspace import ContactPool
+from .clamped_linear import HARDER
 from .hunt_crossley import NormalLaw, normal_cost, normal_impulse, normal_slope
 from .response import Response
 
 wp.set_module_options({"enable_backward": False})
-
-HARDER = wp.constant(wp.float64(0.03))
-"""How much harder friction may be than what sticks under sap: what a load is at the start of a step may be a wild guess."""
 
 
 @wp.func

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import newton
 import numpy as np
 
 from ..boundary.routes import route_name
@@ -47,6 +48,11 @@ def _without_gradient(solver):
             yield route_name(model, int(row))
         elif kind in (TENDON, TENDON_LENGTHS):
             yield tendon_name(model, int(row)) if kind == TENDON else equality_name(model, int(row))
+    if (
+        solver.options.kinematic_velocity == "measured"
+        and (model.body_flags.numpy() & newton.BodyFlags.KINEMATIC).any()
+    ):
+        yield 'kinematic_velocity="measured"'
     if solver.options.spin_friction:
         yield "spin_friction=True"
     arrays = size.arrays

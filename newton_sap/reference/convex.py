@@ -99,6 +99,12 @@ def slip_limits(options) -> tuple[float, float]:
     return options.stiction_tolerance, most * options.stiction_tolerance
 
 
+def dry_regularization(options, w, bound):
+    """Return the regularisation of dry joint friction whose impulse is bounded [1/kg or 1/(kg m^2)]."""
+    R, (_, most) = options.friction_regularization * w, slip_limits(options)
+    return R if R * bound <= most else max(most / bound, HARDER * R)
+
+
 def lagged(vc, n, normal, mu, n0, slip_scale):
     """Evaluate the lagged contact model: Hunt & Crossley, and friction bounded by an impulse known beforehand.
 

@@ -29,7 +29,7 @@ from .basics import (
     quat_mul,
     unit,
 )
-from .convex import STIFFEST, clamped_linear, limit_gains, near_rigid, regularization
+from .convex import STIFFEST, clamped_linear, dry_regularization, limit_gains, near_rigid, regularization
 from .hung import bends, hung_loads
 from .rods import rod_rows, twist_about
 
@@ -390,7 +390,7 @@ class RowMaker:
             rows += [self.row("velocity", j, i, s * J, -m.velocity_limit[k], R, 0.0) for s in (1.0, -1.0)]
         if m.friction[k] > 0.0:
             bound = dt * m.friction[k]
-            rows.append(self.row("friction", j, i, J, 0.0, self.options.friction_regularization * w, -bound, bound))
+            rows.append(self.row("friction", j, i, J, 0.0, dry_regularization(self.options, w, bound), -bound, bound))
         return rows + self._forces(pair, i, axis, k, w, effort)
 
     def _forces(self, pair, i, axis, k, w, effort):

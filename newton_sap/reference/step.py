@@ -17,6 +17,7 @@ from .convex import (
     Row,
     Solution,
     Spin,
+    dry_regularization,
     limit_gains,
     minimize,
     near_rigid,
@@ -220,7 +221,8 @@ class ReferenceSolver(Multibody):
         """Return the rows of dry joint friction, which holds with at most ``joint_friction``."""
         rows = []
         for dof in np.flatnonzero(m.unknown & (m.friction[m.public_dof] > 0.0)):
-            bound, R = dt * m.friction[m.public_dof[dof]], self.options.friction_regularization / A[dof, dof]
+            bound = dt * m.friction[m.public_dof[dof]]
+            R = dry_regularization(self.options, 1.0 / A[dof, dof], bound)
             rows.append(Row("friction", int(dof), 1.0, 0.0, R, -bound, bound))
         return rows
 
