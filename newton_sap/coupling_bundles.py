@@ -96,9 +96,7 @@ class Routes:
         wp.float64
     ]  # (S,) most by which its tension differs from the next span's; 0 where the guide holds the tendon
     row: wp.array[wp.int32]  # (S,) whose impulse pulls at it; -1 for none
-    drag: wp.array[
-        wp.float64
-    ]  # (S,) [N s] its pull beyond that of the row, by friction at guides, as an impulse that parts its ends
+    drag: wp.array[wp.float64]  # (S,) minus its share of the impulse of the next row, friction at guides
     tension: wp.array[wp.float32]  # (S,) [N] in the last step
     cable: wp.array[wp.float32]  # (T,) [m] length of each, as it was laid
 

@@ -11,7 +11,7 @@ from ..constraints.route_geometry import (
     span_between,
     touches,
 )
-from ..constraints.routes import LEAST_GIVE, compliance_of, ratio_at, settle_material, tension
+from ..constraints.routes import compliance_of, settle_by_compliance, span_impulse, tension
 from ..constraints.tendon_paths import line
 from ..coupling_bundles import Routes
 from ..multibody.spatial import to_vec3d
@@ -201,19 +201,13 @@ def pull_routes(tree: Tree, m: Motion, routes: Routes, pool: CouplerPool, dt: wp
     begin = routes.start[t]
     end = routes.start[t + 1]
     if not routes.pulls[t]:  # and has not been looked at
-        for g in range(begin, end - 1):
-            s = g - t
-            if routes.lies[s] == 1:
-                routes.give[s] = wp.max(compliance_of(routes, g, s), LEAST_GIVE)
-                if routes.next_guide[s] < end - 1:
-                    routes.ratio[s] = ratio_at(tree, m, routes, g, s)
-        settle_material(routes, begin, end, t)
+        settle_by_compliance(tree, m, routes, t)
     write_material(routes, begin - t, end - 1 - t)
     for s in range(begin - t, end - 1 - t):
         pull = wp.float64(0.0)
         row = routes.row[s]
         if row >= 0 and pool.support[row] > 0:
-            pull = -(pool.gamma[row] + routes.drag[s]) / dt
+            pull = -span_impulse(routes, pool, s) / dt
         elif routes.lies[s] == 1 and compliance_of(routes, s + t, s) > wp.float64(0.0):  # nothing moves it
             pull = tension(routes, s)
         routes.tension[s] = wp.float32(pull)

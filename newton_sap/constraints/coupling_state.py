@@ -116,7 +116,7 @@ def measure_couplings(
     out.kinetic[c] = wp.float64(0.5) * wp.float64(stored.armature) * stored.rate * stored.rate
     out.potential[c] = wp.float64(0.5) * wp.float64(stored.stiffness) * stored.stretch * stored.stretch
     if kind == ROUTE and table.axis[c] == 0:
-        out.potential[c] = route_energy(table.routes, table.source_row[c])
+        out.potential[c] = route_energy(tree, m, table.routes, table.source_row[c])
     if is_enabled(table, c) and (kind == BODIES or kind == DISTANCE_RANGE or kind == ROD):
         a, b = coupled_anchors(tree, joints, table, m, c)
         if kind == ROD:

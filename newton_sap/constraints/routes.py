@@ -2,7 +2,7 @@
 
 At the start of a step every span has a stretch, as if nothing had slipped in the last one. Material then passes the guides until
 no tension is more than ``exp(mu angle)`` times its neighbour. Where it may go on slipping, the spans on both sides are one spring
-in this step, whose pull differs from span to span by what friction took at the start; elsewhere a guide holds the tendon.
+in this step, and friction adds to the pull of its spans up to what it took at the start; elsewhere a guide holds the tendon.
 """
 
 import warp as wp
@@ -10,7 +10,7 @@ import warp as wp
 from ..coupling_bundles import CouplingTable, Routes
 from ..packed import pack_couplers, pack_motion, pack_problem, pack_tree
 from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
-from .axis_laws import STIFFEST, Axis, JointInput, JointOptions, effort_law, stop_within
+from .axis_laws import STIFFEST, UNBOUNDED, Axis, JointInput, JointOptions, row_law, stop_within
 from .clamped_linear import RIGID, near_rigid
 from .coupler_pool import ROWS, add_motion, axis_of_row, clear_rest, merge_terms, open_row, settle_row
 from .coupling_table import ROUTE, is_enabled
@@ -28,6 +28,8 @@ SETTLED = wp.constant(wp.float64(1.0e-12))
 SWEEPS = wp.constant(256)
 LEAST_GIVE = wp.constant(wp.float64(1.0e-12))
 """Compliance [m/N] of spans that are rigid and that nothing moves: how they share a stretch."""
+RUBS = wp.constant(wp.float64(1.0e-6))
+"""``sigma`` of friction at guides: a rope may slip as slowly as a load on it grows."""
 READABLE = wp.constant(wp.float64(5.0e-7))
 """Square of a time [s^2]: a span that rubs gives at least so much times its inverse mass. Friction takes the tension from the
 stretch, which is read from lengths that states keep in float32; a weight then stretches a rope by 5 um."""
@@ -170,35 +172,112 @@ def tension(routes: Routes, s: int):
 
 
 @wp.func
-def pass_material(routes: Routes, a: int, b: int, ratio: wp.float64):
-    """Let span ``a``, if its tension is too large, take material from ``b``; returns how much."""
+def passes_on(routes: Routes, s: int, t: int, forward: int):
+    """Whether what leaves or enters beside the guide behind a span passes that guide, too, because friction holds no more there."""
+    to = routes.next_guide[s] - t
+    a = tension(routes, s)
+    b = tension(routes, to)
+    if forward == 1:
+        a = tension(routes, to)
+        b = tension(routes, s)
+    return routes.ratio[s] > wp.float64(0.0) and ON_THE_CONE * a >= routes.ratio[s] * b
+
+
+@wp.func
+def span_before(routes: Routes, s: int):
+    """The span before another; an empty place belongs to the one before it."""
+    before = int(s - 1)
+    while routes.next_guide[before] < 0:
+        before -= 1
+    return before
+
+
+@wp.func
+def first_of_run(routes: Routes, first: int, t: int, s: int, forward: int):
+    """The first of the spans out of which material passes on to a span, or into which from it."""
+    found = int(s)
+    on = bool(True)
+    while on:
+        on = False
+        if found > first:
+            before = span_before(routes, found)
+            if passes_on(routes, before, t, forward):
+                found = before
+                on = True
+    return found
+
+
+@wp.func
+def last_of_run(routes: Routes, last: int, t: int, s: int, forward: int):
+    """The last of them."""
+    found = int(s)
+    on = bool(True)
+    while on:
+        on = False
+        if routes.next_guide[found] - t < last:
+            if passes_on(routes, found, t, forward):
+                found = routes.next_guide[found] - t
+                on = True
+    return found
+
+
+@wp.func
+def next_share(routes: Routes, s: int, forward: int):
+    """The tension of the next span beside that of one, where friction at the guide between them is all used up."""
+    share = routes.ratio[s]
+    if forward == 0:
+        share = wp.float64(1.0) / share
+    return share
+
+
+@wp.func
+def pass_material(routes: Routes, first: int, last: int, t: int, s: int, forward: int):
+    """Let material pass the guide behind span ``s``, out of the next span into this one or, ``forward``, the other way.
+
+    With it goes what passes the guides beside it where friction holds no more in this direction: the spans between keep the
+    largest ratios, and what there is settles at once. Returns how much passes some guide.
+    """
+    lower = first_of_run(routes, first, t, s, forward)
+    upper = last_of_run(routes, last, t, routes.next_guide[s] - t, forward)
+    total = wp.float64(0.0)
+    give = wp.float64(0.0)
+    share = wp.float64(1.0)
+    for k in range(lower, upper + 1):
+        if routes.next_guide[k] >= 0:
+            total += routes.stretch[k]
+            give += share * routes.give[k]
+            share *= next_share(routes, k, forward)
+    pull = total / give  # negative where more hangs slack than is stretched
+    share = wp.float64(1.0)
     passed = wp.float64(0.0)
-    if routes.stretch[a] > wp.float64(0.0) and tension(routes, a) > ratio * tension(routes, b):
-        # What hangs slack goes first, then as much as brings both tensions to the ratio.
-        passed = wp.min(routes.stretch[a], wp.max(-routes.stretch[b], wp.float64(0.0)))
-        left = routes.stretch[a] - passed
-        met = wp.max(routes.stretch[b], wp.float64(0.0))
-        give = ratio * routes.give[a]
-        passed += (routes.give[b] * left - give * met) / (routes.give[b] + give)
-        routes.stretch[a] = routes.stretch[a] - passed
-        routes.stretch[b] = routes.stretch[b] + passed
-    return passed
+    most = wp.float64(0.0)
+    for k in range(lower, upper + 1):
+        if routes.next_guide[k] >= 0:
+            stretch = share * routes.give[k] * pull
+            share *= next_share(routes, k, forward)
+            passed += stretch - routes.stretch[k]
+            most = wp.max(most, wp.abs(passed))
+            routes.stretch[k] = stretch
+    return most
 
 
 @wp.func
 def settle_material(routes: Routes, begin: int, end: int, t: int):
     """Let material pass the guides until every ratio of tensions is one that friction holds."""
+    first = begin - t
+    last = end - 1 - t
     sweeps = int(SWEEPS)
     for _sweep in range(sweeps):
         most = wp.float64(0.0)
-        for g in range(begin, end - 1):
-            s = g - t
+        for s in range(first, last):
             to = routes.next_guide[s]
             if to >= 0 and to < end - 1 and routes.ratio[s] > wp.float64(0.0):
-                passed = pass_material(routes, s, to - t, routes.ratio[s]) + pass_material(
-                    routes, to - t, s, routes.ratio[s]
-                )
-                most = wp.max(most, passed)
+                before = tension(routes, s)
+                after = tension(routes, to - t)
+                if before > routes.ratio[s] * after:
+                    most = wp.max(most, pass_material(routes, first, last, t, s, 0))
+                elif after > routes.ratio[s] * before:
+                    most = wp.max(most, pass_material(routes, first, last, t, s, 1))
         if most <= SETTLED:
             break
 
@@ -238,6 +317,16 @@ def add_to_spring(spring: Spring, routes: Routes, s: int, most: wp.float64):
 
 
 @wp.func
+def least_tension(routes: Routes, first: int, end: int):
+    """The least tension of the spans of a row."""
+    least = UNBOUNDED
+    for s in range(first, end):
+        if routes.next_guide[s] >= 0:
+            least = wp.min(least, tension(routes, s))
+    return least
+
+
+@wp.func
 def place_drag(
     tree: Tree,
     m: Motion,
@@ -251,19 +340,25 @@ def place_drag(
     pull: wp.float64,
     dt: wp.float64,
 ):
-    """Friction at the guides within a spring: what each span pulls more or less than all on average, as at the start."""
+    """Friction at the guides within a spring: what each span pulls more than the one that pulls least, at most as at the start.
+
+    It resists what passes, so that nothing drives that on where it turns back within the step, and no span pushes.
+    """
     open_row(pool, row)
     most = wp.float64(0.0)
     for s in range(first, end):
         routes.drag[s] = wp.float64(0.0)
         if routes.next_guide[s] >= 0 and pull > wp.float64(0.0):
             more = tension(routes, s) / pull - wp.float64(1.0)
-            routes.drag[s] = -dt * pull * more
+            routes.drag[s] = -more
             most += add_span(tree, m, pool, problem, routes, row, s + t, s, -more)
     if pool.support[row] == 0:
+        for s in range(first, end):
+            routes.drag[s] = wp.float64(0.0)
         return row
     axis = axis_of_row(tree, pool, problem, row, most)
-    return settle_row(tree, pool, problem, row, effort_law(pull, axis, dt), most)
+    rubbing = row_law(wp.float64(1.0), wp.float64(0.0), RUBS * axis.w, wp.float64(0.0), dt * pull)
+    return settle_row(tree, pool, problem, row, rubbing, most)
 
 
 @wp.func
@@ -312,6 +407,9 @@ def route_rows(
                     if routes.ratio[s] > wp.float64(1.0):
                         drags = 1
         axis = axis_of_row(tree, pool, problem, row, spring.most)
+        least = least_tension(routes, first, g - t)
+        if drags == 1 and least > wp.float64(0.0):
+            spring.stretch = least * spring.give  # the rest is what friction adds
         law = taut_law(step.options, axis, spring, dt)
         for s in range(first, g - t):
             routes.drag[s] = wp.float64(0.0)
@@ -319,12 +417,22 @@ def route_rows(
         if law.sign != wp.float64(0.0) and axis.w > wp.float64(0.0):
             row = settle_row(tree, pool, problem, row, along_the_length(law), spring.most)
             if drags == 1:
-                pull = wp.max(spring.stretch, wp.float64(0.0)) / spring.give
-                row = place_drag(tree, m, pool, problem, routes, row, t, first, g - t, pull, dt)
+                row = place_drag(tree, m, pool, problem, routes, row, t, first, g - t, least, dt)
         else:
             for s in range(first, g - t):
                 routes.row[s] = -1
     return row
+
+
+@wp.func
+def span_impulse(routes: Routes, pool: CouplerPool, s: int):
+    """Impulse by which a span that has a row parts its ends [N s]; negative, for it pulls."""
+    row = routes.row[s]
+    gamma = pool.gamma[row]
+    if routes.drag[s] != wp.float64(0.0):
+        if pool.support[row + 1] > 0:
+            gamma += routes.drag[s] * pool.gamma[row + 1]
+    return gamma
 
 
 @wp.func
@@ -336,7 +444,7 @@ def route_impulse(tree: Tree, routes: Routes, pool: CouplerPool, t: int, body: i
         to = routes.next_guide[s]
         row = routes.row[s]
         if to >= 0 and row >= 0 and pool.support[row] > 0:
-            gamma = pool.gamma[row] + routes.drag[s]
+            gamma = span_impulse(routes, pool, s)
             if routes.body[g] == body:
                 total = total - gamma * routes.F[s]
             if routes.body[to] == body:
@@ -345,23 +453,32 @@ def route_impulse(tree: Tree, routes: Routes, pool: CouplerPool, t: int, body: i
 
 
 @wp.func
-def route_energy(routes: Routes, t: int):
-    """What the spans of a tendon hold [J], those between which it passes without friction together."""
-    energy = wp.float64(0.0)
-    stretch = wp.float64(0.0)
-    compliance = wp.float64(0.0)
+def settle_by_compliance(tree: Tree, m: Motion, routes: Routes, t: int):
+    """Let material pass the guides of a tendon that no row has looked at, by what its spans are said to give."""
+    begin = routes.start[t]
     end = routes.start[t + 1]
-    for g in range(routes.start[t], end - 1):
+    for g in range(begin, end - 1):
         s = g - t
-        to = routes.next_guide[s]
-        if to >= 0:
-            stretch += routes.stretch[s]
-            compliance += compliance_of(routes, g, s)
-            if to == end - 1 or routes.kind[to] == ANCHOR or routes.mu[to] > 0.0:
-                if stretch > wp.float64(0.0) and compliance > wp.float64(0.0):
-                    energy += wp.float64(0.5) * stretch * stretch / compliance
-                stretch = wp.float64(0.0)
-                compliance = wp.float64(0.0)
+        if routes.next_guide[s] >= 0:
+            routes.give[s] = wp.max(compliance_of(routes, g, s), LEAST_GIVE)
+            routes.ratio[s] = wp.float64(0.0)
+            if routes.next_guide[s] < end - 1:
+                routes.ratio[s] = ratio_at(tree, m, routes, g, s)
+    settle_material(routes, begin, end, t)
+
+
+@wp.func
+def route_energy(tree: Tree, m: Motion, routes: Routes, t: int):
+    """What the spans of a tendon hold [J] once material has passed its guides."""
+    settle_by_compliance(tree, m, routes, t)
+    energy = wp.float64(0.0)
+    for g in range(routes.start[t], routes.start[t + 1] - 1):
+        s = g - t
+        if routes.next_guide[s] >= 0:
+            compliance = compliance_of(routes, g, s)
+            stretch = wp.max(routes.stretch[s], wp.float64(0.0))
+            if compliance > wp.float64(0.0):
+                energy += wp.float64(0.5) * stretch * stretch / compliance
     return energy
 
 
