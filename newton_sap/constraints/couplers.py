@@ -343,22 +343,8 @@ def hold_bodies(
         F, error, point = held_row(shifts, turns, acceleration, ahead, i)
         # Its error halves in a step.
         row = hold_direction(
-            tree,
-            m,
-            pool,
-            problem,
-            row,
-            a.link,
-            b.link,
-            F,
-            point,
-            error,
-            dt,
-            -UNBOUNDED,
-            inert,
-            options.coupling_beta,
-            dt,
-        )
+            tree, m, pool, problem, row, a.link, b.link, F, point, error, dt, -UNBOUNDED, inert, options.coupling_beta, dt,
+        )  # fmt: skip
     return row
 
 
