@@ -89,6 +89,8 @@ class Routes:
     rest: wp.array[wp.float32]  # (S,) [m] material that it has
     length: wp.array[wp.float64]  # (S,) [m]
     stretch: wp.array[wp.float64]  # (S,) [m] of its length beyond that; negative where it is slack
+    loose: wp.array[wp.float64]  # (S,) [m] the same before any passes the guides in this step
+    slipping: wp.array[wp.int32]  # (S,) whether it does at its end: 1 into this span, -1 out of it
     softness: wp.array[wp.float64]  # (S,) [m/N] its compliance
     delay: wp.array[wp.float64]  # (S,) [s] its damping over its stiffness
     give: wp.array[wp.float64]  # (S,) [m/N] its compliance, as far as the step resolves it

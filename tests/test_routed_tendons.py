@@ -371,3 +371,34 @@ def test_the_report_knows_what_slipped(dt):
     report = rig.solver.report(rig.state)
     held = float(report.kinetic_energy.sum() + report.potential_energy.sum()) - mechanical_energy(rig, (1.0, 1.5))
     assert held == pytest.approx(0.5e-5 * (tensions(rig) ** 2).sum(), abs=2.0e-3)
+
+
+@pytest.mark.parametrize("dt", [1.0e-3, 1.0 / 240.0])
+@pytest.mark.parametrize("compliance", [0.0, 1.0e-6])
+@pytest.mark.parametrize("end", [1.0, 2.0, 4.0])
+def test_friction_at_both_rollers_of_a_block_and_tackle(end, compliance, dt):
+    """It lifts, holds or lets down 4 kg by what its friction leaves: the spans between both rollers shorten as one lifts."""
+    builder = newton.ModelBuilder()
+    block, load = weight(builder, 0.0, 4.0, 1.0), weight(builder, 3 * RADIUS, end, 1.5)
+    rope, mu, under = dict(compliance=compliance), 0.1, 0.15
+    builder.add_tendon(
+        [
+            point(-1, (-RADIUS, 0.0, HIGH)),
+            roller(block, (0.0, 0.0, 0.0), orientation=-1, mu=under, **rope),
+            roller(-1, (2 * RADIUS, 0.0, HIGH), mu=mu, **rope),
+            point(load, **rope),
+        ]
+    )
+    rig = Rig(builder, dt)
+    speeds = []
+    for _ in range(round(0.4 / dt)):
+        rig.run()
+        speeds.append(rig.v[0])
+    over, below = math.exp(mu * math.pi), math.exp(under * math.pi)
+    lifts, lowers = (1.0 + 1.0 / below) / over, over * (1.0 + below)  # tensions at the block over that at the end
+    a = max(G * (end * lifts - 4.0) / (4.0 + 2.0 * end * lifts), 0.0)
+    a += min(G * (end * lowers - 4.0) / (4.0 + 2.0 * end * lowers), 0.0)
+    count = len(speeds)
+    gained = speeds[-1] - speeds[count // 4]
+    assert gained / (dt * (count - 1 - count // 4)) == pytest.approx(a, rel=0.02, abs=0.01)
+    assert tensions(rig)[-1] == pytest.approx(end * (G - 2.0 * a), rel=0.01)

@@ -23,9 +23,9 @@ HOLDS = wp.constant(wp.float64(20.0))
 """``mu angle`` from which nothing slips: Newton's number, a ratio of tensions of 5e8."""
 ON_THE_CONE = wp.constant(wp.float64(1.0 + 1.0e-6))
 """How nearly a ratio of tensions is the largest where the tendon slips."""
-SETTLED = wp.constant(wp.float64(1.0e-12))
-"""Length [m] of material whose passing ends the search."""
-SWEEPS = wp.constant(256)
+BEYOND = wp.constant(wp.float64(1.0 + 1.0e-9))
+"""Beyond what ratio of the largest one a tendon begins to slip."""
+SWEEPS = wp.constant(64)
 LEAST_GIVE = wp.constant(wp.float64(1.0e-12))
 """Compliance [m/N] of spans that are rigid and that nothing moves: how they share a stretch."""
 RUBS = wp.constant(wp.float64(1.0e-6))
@@ -172,114 +172,93 @@ def tension(routes: Routes, s: int):
 
 
 @wp.func
-def passes_on(routes: Routes, s: int, t: int, forward: int):
-    """Whether what leaves or enters beside the guide behind a span passes that guide, too, because friction holds no more there."""
-    to = routes.next_guide[s] - t
-    a = tension(routes, s)
-    b = tension(routes, to)
-    if forward == 1:
-        a = tension(routes, to)
-        b = tension(routes, s)
-    return routes.ratio[s] > wp.float64(0.0) and ON_THE_CONE * a >= routes.ratio[s] * b
-
-
-@wp.func
-def span_before(routes: Routes, s: int):
-    """The span before another; an empty place belongs to the one before it."""
-    before = int(s - 1)
-    while routes.next_guide[before] < 0:
-        before -= 1
-    return before
-
-
-@wp.func
-def first_of_run(routes: Routes, first: int, t: int, s: int, forward: int):
-    """The first of the spans out of which material passes on to a span, or into which from it."""
-    found = int(s)
-    on = bool(True)
-    while on:
-        on = False
-        if found > first:
-            before = span_before(routes, found)
-            if passes_on(routes, before, t, forward):
-                found = before
-                on = True
-    return found
-
-
-@wp.func
-def last_of_run(routes: Routes, last: int, t: int, s: int, forward: int):
-    """The last of them."""
-    found = int(s)
-    on = bool(True)
-    while on:
-        on = False
-        if routes.next_guide[found] - t < last:
-            if passes_on(routes, found, t, forward):
-                found = routes.next_guide[found] - t
-                on = True
-    return found
-
-
-@wp.func
-def next_share(routes: Routes, s: int, forward: int):
-    """The tension of the next span beside that of one, where friction at the guide between them is all used up."""
+def next_share(routes: Routes, s: int):
+    """The tension of the next span beside that of one, where the tendon slips at the guide between them."""
     share = routes.ratio[s]
-    if forward == 0:
+    if routes.slipping[s] == 1:
         share = wp.float64(1.0) / share
     return share
 
 
 @wp.func
-def pass_material(routes: Routes, first: int, last: int, t: int, s: int, forward: int):
-    """Let material pass the guide behind span ``s``, out of the next span into this one or, ``forward``, the other way.
+def settle_run(routes: Routes, first: int, last: int, t: int, looks_back: int):
+    """Let material pass the guides from a span on where the tendon slips, until tensions have the ratios of that.
 
-    With it goes what passes the guides beside it where friction holds no more in this direction: the spans between keep the
-    largest ratios, and what there is settles at once. Returns how much passes some guide.
+    A guide that something passes the other way than it slips holds from now on, if that is asked for. Returns where the next run
+    begins, and how many guides hold that did not.
     """
-    lower = first_of_run(routes, first, t, s, forward)
-    upper = last_of_run(routes, last, t, routes.next_guide[s] - t, forward)
     total = wp.float64(0.0)
     give = wp.float64(0.0)
     share = wp.float64(1.0)
-    for k in range(lower, upper + 1):
-        if routes.next_guide[k] >= 0:
-            total += routes.stretch[k]
-            give += share * routes.give[k]
-            share *= next_share(routes, k, forward)
+    s = int(first)
+    on = bool(True)
+    while on:
+        on = False
+        total += routes.loose[s]
+        give += share * routes.give[s]
+        if routes.next_guide[s] - t < last:
+            if routes.slipping[s] != 0:
+                share *= next_share(routes, s)
+                s = routes.next_guide[s] - t
+                on = True
     pull = total / give  # negative where more hangs slack than is stretched
     share = wp.float64(1.0)
-    passed = wp.float64(0.0)
-    most = wp.float64(0.0)
-    for k in range(lower, upper + 1):
-        if routes.next_guide[k] >= 0:
-            stretch = share * routes.give[k] * pull
-            share *= next_share(routes, k, forward)
-            passed += stretch - routes.stretch[k]
-            most = wp.max(most, wp.abs(passed))
-            routes.stretch[k] = stretch
-    return most
+    entered = wp.float64(0.0)
+    held = int(0)
+    s = int(first)
+    on = bool(True)
+    while on:
+        on = False
+        routes.stretch[s] = share * routes.give[s] * pull
+        entered += routes.loose[s] - routes.stretch[s]
+        to = routes.next_guide[s] - t
+        if to < last:
+            if routes.slipping[s] != 0:
+                share *= next_share(routes, s)
+                if looks_back == 1 and pull > wp.float64(0.0):
+                    if entered * wp.float64(routes.slipping[s]) < wp.float64(0.0):
+                        routes.slipping[s] = 0
+                        held += 1
+                s = to
+                on = True
+    return routes.next_guide[s] - t, held
 
 
 @wp.func
 def settle_material(routes: Routes, begin: int, end: int, t: int):
-    """Let material pass the guides until every ratio of tensions is one that friction holds."""
-    first = begin - t
+    """Let material pass the guides until every ratio of tensions is one that friction holds, and none passes against it."""
     last = end - 1 - t
+    for s in range(begin - t, last):
+        routes.loose[s] = routes.stretch[s]
+        routes.slipping[s] = 0
     sweeps = int(SWEEPS)
     for _sweep in range(sweeps):
-        most = wp.float64(0.0)
-        for s in range(first, last):
+        changes = int(0)
+        for s in range(begin - t, last):
             to = routes.next_guide[s]
-            if to >= 0 and to < end - 1 and routes.ratio[s] > wp.float64(0.0):
-                before = tension(routes, s)
-                after = tension(routes, to - t)
-                if before > routes.ratio[s] * after:
-                    most = wp.max(most, pass_material(routes, first, last, t, s, 0))
-                elif after > routes.ratio[s] * before:
-                    most = wp.max(most, pass_material(routes, first, last, t, s, 1))
-        if most <= SETTLED:
+            if to >= 0 and to < end - 1:
+                if routes.ratio[s] > wp.float64(0.0) and routes.slipping[s] == 0:
+                    before = tension(routes, s)
+                    after = tension(routes, to - t)
+                    if before > BEYOND * routes.ratio[s] * after:
+                        routes.slipping[s] = 1
+                        changes += 1
+                    elif after > BEYOND * routes.ratio[s] * before:
+                        routes.slipping[s] = -1
+                        changes += 1
+        looks_back = int(changes == 0)
+        s = int(begin - t)
+        while s < last:
+            after_run, held = settle_run(routes, s, last, t, looks_back)
+            changes += held
+            s = after_run
+        if changes == 0:
             break
+        if looks_back == 1:
+            s = int(begin - t)
+            while s < last:
+                after_run, held = settle_run(routes, s, last, t, 0)
+                s = after_run
 
 
 @wp.func
