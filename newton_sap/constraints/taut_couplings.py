@@ -1,6 +1,7 @@
 """Damping where a load hangs by a coupling on a link too light for its weight (F 1.1), as a joint has it in a tree.
 
-What holds across the free angles of the coupling is a damper about each axis across the line along which the link is pulled.
+The free angles of the coupling have a damper each: those of a ball all alike, a hinge by how far its axis is across the line along which
+the link is pulled.
 """
 
 import warp as wp
@@ -30,7 +31,7 @@ class Bends:
 
     count: int
     axis: wp.mat33d  # one per row, unit
-    along: wp.vec3d  # the line of the pull, about which nothing is damped
+    along: wp.vec3d  # the line along which the link is pulled, unit
     damping: wp.float64  # [N m s]
     inert: wp.float64  # how much more inert it makes the link than it is
 
