@@ -214,8 +214,9 @@ class _Rows:
     def warn_of_limits(self) -> None:
         """Say that a joint's effort limit does not bind what acts on it by a tendon or a site."""
         limited = self._model.joint_effort_limit.numpy() < _NO_EFFORT_LIMIT
-        for a in self.direct:
-            for dof in (dof for dof in self._passed_dofs(self.axis[a]) if limited[dof]):
+        movers = {int(child): joint for joint, child in enumerate(self._child[:-1])} if limited.any() else {}
+        for a in self.direct if movers else ():
+            for dof in (dof for dof in self._passed_dofs(self.axis[a], movers) if limited[dof]):
                 label = self._table.actuator_label[a]
                 warnings.warn(
                     f"joint_effort_limit of {joint_name(self._model, self._joint[dof])} (actuatorfrcrange) binds the actuators "
@@ -224,8 +225,8 @@ class _Rows:
                 )
                 return
 
-    def _passed_dofs(self, axis: int) -> list[int]:
-        """The dofs that an actuator of a tendon or site moves beside."""
+    def _passed_dofs(self, axis: int, movers: dict[int, int]) -> list[int]:
+        """The dofs that an actuator of a tendon or site moves beside; ``movers`` are the joints that move bodies."""
         bodies, first = [], len(self.coord)
         if axis >= self._first_body and self.pushes_bodies:
             bodies = [axis - self._first_body]
@@ -233,7 +234,6 @@ class _Rows:
             if self._tendons.dofs[axis - first]:
                 return self._tendons.dofs[axis - first]
             bodies = self._tendons.paths[axis - first].bodies
-        movers = {int(child): joint for joint, child in enumerate(self._child[:-1])}
         joints = set()
         for body in bodies:
             while body in movers and movers[body] not in joints:

@@ -355,7 +355,7 @@ def _require_enabled(model, topology) -> None:
 
 def _require_limited(model, topology) -> None:
     """Refuse swing and twist limits of ball joints that had none when the solver was built."""
-    for joint in [joint for joint in attributes.limited_balls(model) if joint not in topology.limited][:1]:
+    for joint in sorted(set(attributes.limited_balls(model)).difference(topology.limited))[:1]:
         raise NotImplementedError(
             f"{joint_name(model, joint)} got a swing or twist limit, and had none when this solver was built; build the solver "
             "again, or with a limit of pi that is lowered later"

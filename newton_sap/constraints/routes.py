@@ -181,11 +181,10 @@ def next_share(routes: Routes, s: int):
 
 
 @wp.func
-def settle_run(routes: Routes, first: int, last: int, t: int, looks_back: int):
+def settle_run(routes: Routes, first: int, last: int, t: int):
     """Let material pass the guides from a span on where the tendon slips, until tensions have the ratios of that.
 
-    A guide that something passes the other way than it slips holds from now on, if that is asked for. Returns where the next run
-    begins, and how many guides hold that did not.
+    Returns where the next run begins.
     """
     total = wp.float64(0.0)
     give = wp.float64(0.0)
@@ -201,64 +200,72 @@ def settle_run(routes: Routes, first: int, last: int, t: int, looks_back: int):
                 share *= next_share(routes, s)
                 s = routes.next_guide[s] - t
                 on = True
+    end = routes.next_guide[s] - t
     pull = total / give  # negative where more hangs slack than is stretched
     share = wp.float64(1.0)
-    entered = wp.float64(0.0)
-    held = int(0)
     s = int(first)
-    on = bool(True)
-    while on:
-        on = False
+    while s < end:
         routes.stretch[s] = share * routes.give[s] * pull
-        entered += routes.loose[s] - routes.stretch[s]
+        share *= next_share(routes, s)
+        s = routes.next_guide[s] - t
+    return end
+
+
+@wp.func
+def begin_to_slip(routes: Routes, first: int, last: int, t: int):
+    """Note at which more guides the ratio of tensions is one that friction does not hold; returns at how many."""
+    more = int(0)
+    for s in range(first, last):
         to = routes.next_guide[s] - t
-        if to < last:
-            if routes.slipping[s] != 0:
-                share *= next_share(routes, s)
-                if looks_back == 1 and pull > wp.float64(0.0):
-                    if entered * wp.float64(routes.slipping[s]) < wp.float64(0.0):
-                        routes.slipping[s] = 0
-                        held += 1
-                s = to
-                on = True
-    return routes.next_guide[s] - t, held
+        if to >= 0 and to < last:
+            if routes.ratio[s] > wp.float64(0.0) and routes.slipping[s] == 0:
+                before = tension(routes, s)
+                after = tension(routes, to)
+                if before > BEYOND * routes.ratio[s] * after:
+                    routes.slipping[s] = 1
+                    more += 1
+                elif after > BEYOND * routes.ratio[s] * before:
+                    routes.slipping[s] = -1
+                    more += 1
+    return more
+
+
+@wp.func
+def hold_what_passes_back(routes: Routes, first: int, last: int, t: int):
+    """Let guides hold that material has passed the other way than the tendon slips there; returns how many."""
+    held = int(0)
+    entered = wp.float64(0.0)
+    s = int(first)
+    while s < last:
+        entered += routes.loose[s] - routes.stretch[s]
+        if routes.next_guide[s] - t < last:
+            if routes.slipping[s] == 0:
+                entered = wp.float64(0.0)
+            elif routes.stretch[s] > wp.float64(0.0) and entered * wp.float64(routes.slipping[s]) < wp.float64(0.0):
+                routes.slipping[s] = 0
+                held += 1
+        s = routes.next_guide[s] - t
+    return held
 
 
 @wp.func
 def settle_material(routes: Routes, begin: int, end: int, t: int):
     """Let material pass the guides until every ratio of tensions is one that friction holds, and none passes against it."""
+    first = begin - t
     last = end - 1 - t
-    for s in range(begin - t, last):
+    for s in range(first, last):
         routes.loose[s] = routes.stretch[s]
         routes.slipping[s] = 0
     sweeps = int(SWEEPS)
     for _sweep in range(sweeps):
-        changes = int(0)
-        for s in range(begin - t, last):
-            to = routes.next_guide[s]
-            if to >= 0 and to < end - 1:
-                if routes.ratio[s] > wp.float64(0.0) and routes.slipping[s] == 0:
-                    before = tension(routes, s)
-                    after = tension(routes, to - t)
-                    if before > BEYOND * routes.ratio[s] * after:
-                        routes.slipping[s] = 1
-                        changes += 1
-                    elif after > BEYOND * routes.ratio[s] * before:
-                        routes.slipping[s] = -1
-                        changes += 1
-        looks_back = int(changes == 0)
-        s = int(begin - t)
-        while s < last:
-            after_run, held = settle_run(routes, s, last, t, looks_back)
-            changes += held
-            s = after_run
+        changes = begin_to_slip(routes, first, last, t)
+        if changes == 0:
+            changes = hold_what_passes_back(routes, first, last, t)
         if changes == 0:
             break
-        if looks_back == 1:
-            s = int(begin - t)
-            while s < last:
-                after_run, held = settle_run(routes, s, last, t, 0)
-                s = after_run
+        s = int(first)
+        while s < last:
+            s = settle_run(routes, s, last, t)
 
 
 @wp.func
@@ -326,8 +333,7 @@ def place_drag(
     open_row(pool, row)
     most = wp.float64(0.0)
     for s in range(first, end):
-        routes.drag[s] = wp.float64(0.0)
-        if routes.next_guide[s] >= 0 and pull > wp.float64(0.0):
+        if routes.next_guide[s] >= 0:
             more = tension(routes, s) / pull - wp.float64(1.0)
             routes.drag[s] = -more
             most += add_span(tree, m, pool, problem, routes, row, s + t, s, -more)
@@ -386,8 +392,10 @@ def route_rows(
                     if routes.ratio[s] > wp.float64(1.0):
                         drags = 1
         axis = axis_of_row(tree, pool, problem, row, spring.most)
-        least = least_tension(routes, first, g - t)
-        if drags == 1 and least > wp.float64(0.0):
+        least = wp.float64(0.0)
+        if drags == 1:
+            least = least_tension(routes, first, g - t)
+        if least > wp.float64(0.0):
             spring.stretch = least * spring.give  # the rest is what friction adds
         law = taut_law(step.options, axis, spring, dt)
         for s in range(first, g - t):
@@ -395,7 +403,7 @@ def route_rows(
             routes.row[s] = row
         if law.sign != wp.float64(0.0) and axis.w > wp.float64(0.0):
             row = settle_row(tree, pool, problem, row, along_the_length(law), spring.most)
-            if drags == 1:
+            if least > wp.float64(0.0):
                 row = place_drag(tree, m, pool, problem, routes, row, t, first, g - t, least, dt)
         else:
             for s in range(first, g - t):

@@ -14,7 +14,7 @@ from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
 from .axis_laws import JointOptions, spring_law
 from .coupler_pool import Anchor, measure_axis, open_row, perpendicular, place_row
 from .coupling_table import DISTANCE_RANGE
-from .taut_rods import asked_by, inertia_across
+from .taut_rods import asked_by, inertia_across, length_of
 
 wp.set_module_options({"enable_backward": False})
 
@@ -42,9 +42,8 @@ def lever_of(tree: Tree, joints: Joints, m: Motion, end: Anchor, distance: wp.fl
 
     Pulled by a string it turns back by itself and by what that turns: longer, the shorter that is.
     """
-    r = wp.vec3d()
+    r = length_of(m, end)
     if end.moves == 1:
-        r = wp.float64(2.0) * (end.position - m.com[end.link])
         joint = tree.links[end.link].joint
         if joint >= 0 and not flies(joints, joint):
             r = end.position - pivot_of(joints, m, joint, end.link)

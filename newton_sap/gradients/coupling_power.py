@@ -240,6 +240,13 @@ def load_path(tree: Tree, m: Motion, load: wp.array[wp.float64], link: int, impu
 
 
 @wp.func
+def load_pair(tree: Tree, m: Motion, load: wp.array[wp.float64], a: Anchor, b: Anchor, impulse: wp.spatial_vectord):
+    """What an impulse on the second of two bodies, and back on the first, gives them."""
+    load_path(tree, m, load, b.link, impulse)
+    load_path(tree, m, load, a.link, -impulse)
+
+
+@wp.func
 def load_dof(tree: Tree, m: Motion, load: wp.array[wp.float64], dof: int, impulse: wp.float64):
     """What a dof gets, if it is free."""
     t = tree.links[tree.dofs[dof].link].tree
@@ -273,8 +280,7 @@ def gather_ties(scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows
                 F, law, row = distance_law(scene, table, m, rows, coupling, a, b, side, ahead)
                 if row >= 0:
                     gamma = row_impulse(rows, row, law, wp.dot(F, relative_velocity(m, a, b)))
-                    load_path(tree, m, c.ties, b.link, gamma * F)
-                    load_path(tree, m, c.ties, a.link, -gamma * F)
+                    load_pair(tree, m, c.ties, a, b, gamma * F)
                     damper = wp.max(damper, row + 1)
         else:
             shifts = held_translations(scene.joints, table, coupling, a, b)
@@ -283,8 +289,7 @@ def gather_ties(scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows
             for i in range(shifts.count + turns.count):
                 F, law = held_law(scene, rows, ROWS * coupling + i, shifts, turns, acceleration, ahead, i)
                 gamma = row_impulse(rows, ROWS * coupling + i, law, wp.dot(F, relative_velocity(m, a, b)))
-                load_path(tree, m, c.ties, b.link, gamma * F)
-                load_path(tree, m, c.ties, a.link, -gamma * F)
+                load_pair(tree, m, c.ties, a, b, gamma * F)
             damper += shifts.count + turns.count
         g = rows.group[coupling]
         bends = taut_bends(tree, scene.joints, table, m, coupling, g, a, b, scene.step.joints.options, scene.step.dt)
@@ -292,5 +297,4 @@ def gather_ties(scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows
             F, damping = bend_of(bends, i)
             law = damped_law(rows, damper + i, damping, scene.step.dt)
             gamma = row_impulse(rows, damper + i, law, wp.dot(F, relative_velocity(m, a, b)))
-            load_path(tree, m, c.ties, b.link, gamma * F)
-            load_path(tree, m, c.ties, a.link, -gamma * F)
+            load_pair(tree, m, c.ties, a, b, gamma * F)
