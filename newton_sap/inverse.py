@@ -48,6 +48,7 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     stats = allocate_stats(solver.topology.group_count, solver.device)
     place(solver, state_out)
     observed = wp.clone(solver.motion_after.v0)  # the velocity in solver coordinates
+    momentum = solver.flights.momentum(solver)
     # No iteration: evaluates once, at the observed velocity.
     settings = minimizer_settings(replace(solver.options, max_iterations=0, friction_bound="start"))
     evaluate = solver._make_solve_kernel(assembles=False)
@@ -61,6 +62,7 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
             solver._assemble(frame)
             # Finds which friction bounds and which rebounds the step came to.
             solver._solve(solver._solve_kernel, frame, stats, solver._settings)
+            solver.flights.bend(solver, frame, momentum, observed)
             solver.launches.groups(restart_from, [solver.motion, solver.problem, observed])
             solver._solve(evaluate, frame, stats, settings)
     return _collect(solver, stats, observed.numpy(), frame.dt)

@@ -105,7 +105,7 @@ def _shifted(place: wp.array, entries: int, length: int) -> wp.array:
 def allocate_motion(scratch: Scratch, topology) -> tuple[Motion, Motion]:
     """Return the motion of a step, and the one at its end, which shares nothing and lacks what only free motion needs."""
     counts = {"*": topology.dof_count, "group_speed": topology.group_count}
-    counts |= dict.fromkeys(("locked", "leans"), topology.tree_count)
+    counts |= dict.fromkeys(("locked", "leans", "flight"), topology.tree_count)
     links = ("position", "rotation", "com", "velocity", "bias", "mass", "moment", "inertia", "momentum")
     counts |= dict.fromkeys(links, topology.link_count)
     counts |= {"A": topology.block_size, "factor": topology.factor_size}
@@ -115,7 +115,7 @@ def allocate_motion(scratch: Scratch, topology) -> tuple[Motion, Motion]:
         starts["A"] = topology.arrays["tree_block_start"][first_tree]
     motion = scratch.allocate(Motion, counts, starts)
     unused = ["column", "bias", "mass", "moment", "inertia", "A", "factor", "v_star", "v", "travel"]
-    unused += ["drive_speed", "leans", "group_speed"]
+    unused += ["drive_speed", "leans", "flight", "group_speed"]
     after = allocate(Motion, counts | dict.fromkeys(unused, 0), scratch.device)
     after.bias = after.momentum  # velocity_products.push_products minds that
     return motion, after

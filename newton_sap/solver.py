@@ -12,7 +12,7 @@ import warp as wp
 from . import attributes
 from . import observables as observe
 from .at_rest import apply_damping_ratios, check_mass_matrix
-from .boundary import bundles, output
+from .boundary import bundles, couplings, output
 from .boundary.capacity import contact_capacity, newton_capacity
 from .boundary.contacts import (
     collect_contacts,
@@ -24,8 +24,8 @@ from .boundary.contacts import (
     number_slots,
 )
 from .boundary.convention import SapControl, SapState
-from .boundary.couplings import assembling_kernels, attach_model, build_couplings, motions_of_trees, tied_groups
 from .boundary.detection import OwnedDetection
+from .boundary.flight import Flights
 from .boundary.given_contacts import GivenContacts
 from .boundary.hung_loads import HungLoads
 from .boundary.initial_velocity import InitialVelocities
@@ -58,7 +58,6 @@ from .mechanics import energy_and_momentum
 from .memory import memory_by_buffer
 from .minimizer.settings import Settings
 from .multibody.free_motion import free_motion
-from .multibody.gyroscopic import TIED
 from .multibody.integration import UPDATES, integrate
 from .multibody.kinematics import kinematics
 from .problem import assemble_problem
@@ -317,6 +316,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         inputs = [self.joints, self.bodies, self.motion, frame.orders, frame.before, frame.after]
         inputs += [self.motion_after, frame.orders_after, UPDATES[self.options.position_update], frame.dt]
         self.launches.trees(integrate, inputs)
+        self.flights.straighten(self, frame)
 
     def _publish(self, frame: Frame) -> None:
         """What no joint of a tree moves: loose bodies, and coordinates of joints that close loops."""
@@ -523,23 +523,20 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self.motion, self.motion_after = allocate_motion(self.scratch, size)
         self.rows = allocate_rows(self.scratch, size)
         self.problem = allocate_problem(self.scratch, size)
-        self.couplings, self.couplers = build_couplings(self.model, size, size.loop_joints, device)
-        self._coupling_kernels = assembling_kernels(self.couplings)
-        moves = motions_of_trees(self.couplings, size, self.model, self.options.position_update)
-        self.tree = size.to_device(tied_groups(self.couplings), moves, device)
+        self.couplings, self.couplers = couplings.build_couplings(self.model, size, size.loop_joints, device)
+        self._coupling_kernels = couplings.assembling_kernels(self.couplings)
+        moves = couplings.motions_of_trees(self.couplings, size, self.model, self.options.position_update)
+        self.tree = size.to_device(couplings.tied_groups(self.couplings), moves, device)
         self.hung_loads = HungLoads(self.tree, self.couplings, size, self.model)
         self.touching = Touching(self.couplings, size, self.model, moves)
+        self.flights = Flights(self.motion, self.couplings, size, self.model, self.options.position_update)
         self.large = NoLargeGroups()
         self.launches = Launches(self.tree, size, self.scratch, self.options.threads, device)
         self.frames = Frames()
         self.stats = allocate_stats(size.group_count, device)
         scalar = wp.float64 if self.options.precision == "float64" else wp.float32
         self.hessian = wp.zeros(size.hessian_size, dtype=scalar, device=device)
-        self._follow_tied = None
-        if (moves == int(TIED)).any():
-            from .tied_change import follow_tied_kernel  # a kernel that few models need
-
-            self._follow_tied = follow_tied_kernel(scalar)
+        self._follow_tied = couplings.follow_kernel(moves, scalar)
         self.initial_velocities = InitialVelocities(self.model, size)
         self.kinematic_roots = KinematicRoots(self.model, size, self.options.kinematic_velocity)
         self.actuators = None
@@ -559,7 +556,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self.joints = bundles.joints(self.model)
         self.bodies = bundles.bodies(self.model)
         self.shapes = bundles.shapes(self.model)
-        attach_model(self.couplings, self.model)
+        couplings.attach_model(self.couplings, self.model)
         if self.actuators is not None:
             self.actuators.attach_model(self.model, self.joints, self.couplings.tendons)
 
@@ -579,7 +576,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         stages += [assemble_problem] if self._assembles_apart else []
         stages += [touch_trees, *self._coupling_kernels] if self._coupling_kernels else []
         stages += [] if self._follow_tied is None else [self._follow_tied]
-        stages += [self._solve_kernel, integrate]
+        stages += [self._solve_kernel, integrate, *self.flights.kernels]
         stages += [output.keep_loose_bodies] if self.topology.link_count < self.model.body_count else []
         stages += [output.loop_kernel()] if self.topology.loop_joints else []
         load_kernels([*stages, clear_stats], self.device)

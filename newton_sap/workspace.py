@@ -222,6 +222,9 @@ class Motion:
     drive_speed: wp.array[wp.float64]  # (D,) what drives and violated limits may add to |v_star|
     locked: wp.array[wp.int32]  # (T,) leading dofs of the tree whose velocity is prescribed
     leans: wp.array[wp.int32]  # (T,) 1 where a tree that hangs on the world leans against something, too
+    flight: wp.array[
+        wp.int32
+    ]  # (T,) 1 where a tree flew in this step, 0 where contacts pushed it, -1 where it never flies
     group_speed: wp.array[wp.float64]  # (G,) what the fastest point may reach within the step [m/s]
 
 

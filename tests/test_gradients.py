@@ -29,8 +29,8 @@ BRANCHES = {"joint_stiffness", "joint_friction"}
 NEVER_NEGATIVE = {"joint_damping", *(f"joint_{name}" for name in ("limit_ke", "limit_kd", "target_ke", "target_kd"))}
 
 
-def mechanism():
-    """Every kind of joint, with a drive, a violated limit, dry friction, damping, springs and armature."""
+def mechanism(resistance=1.0e-3):
+    """Every kind of joint and what acts along it; what resists all of it keeps it from a free flight, known in float32."""
     config, turn = newton.ModelBuilder.JointDofConfig, wp.quat_rpy(0.1, 0.2, 0.3)
     builder = newton.ModelBuilder()
     frames = {"parent_xform": wp.transform((0.1, 0.2, 0.3), turn), "child_xform": wp.transform((0.1, 0, 0.2), turn)}
@@ -50,6 +50,7 @@ def mechanism():
         ),
     ]
     builder.add_articulation(joints)
+    builder.joint_damping[:6] = [resistance] * 6
     return builder
 
 
@@ -272,8 +273,8 @@ def test_what_leans_against_differences(faster, turn):
 
 
 def test_coordinates_and_bodies_against_differences():
-    """What integration and publication make of the velocity, by a loss on poses and body velocities."""
-    builder = mechanism()
+    """What integration, a straight flight and publication make of the velocity, by a loss on poses and body velocities."""
+    builder = mechanism(resistance=0.0)
     step = Recorded(builder, *spinning(builder))
     random = np.random.default_rng(1)
     outputs = ("joint_q", "joint_qd", "body_q", "body_qd")
@@ -290,7 +291,7 @@ def test_coordinates_and_bodies_against_differences():
 
 def test_steps_are_the_same_with_and_without_gradients():
     """A tape changes no bit of what is computed."""
-    builder = mechanism()
+    builder = mechanism(resistance=0.0)
     step = Recorded(builder, *spinning(builder))
     for name in ("joint_q", "joint_qd", "body_q", "body_qd"):
         np.testing.assert_array_equal(
@@ -343,16 +344,18 @@ DRONE = """<mujoco><option gravity="0 0 -9.81"/><worldbody>
 
 def test_actuators_against_differences():
     """A rotor on a site, motors on a hinge, a free and a ball joint, and a servo, by what commands them and by their parameters."""
-    step = Recorded(None, models=[finish(DRONE, gravity=-9.81, requires_grad=grad) for grad in (True, False)])
+    models = [finish(DRONE, gravity=-9.81, requires_grad=grad) for grad in (True, False)]
+    for model in models:
+        put(model.joint_damping, [1.0e-3])  # see mechanism()
+    step = Recorded(None, models=models)
     for rig in (step.taped, step.plain):
         rig.control.mujoco.ctrl.assign([2.0, 0.4, 0.7, -0.5, 0.3])
     step.again()
     w = np.arange(1.0, 12.0)
-    for holder in ("ctrl", "actuator_gear", "actuator_gainprm", "actuator_biasprm"):
-        step.arrays[holder] = lambda rig, name=holder: getattr(
-            rig.control.mujoco if name == "ctrl" else rig.model.mujoco, name
-        )
-    for name in ("ctrl", "actuator_gear", "actuator_gainprm", "actuator_biasprm", "joint_q", "body_com"):
+    step.arrays["ctrl"] = lambda rig: rig.control.mujoco.ctrl
+    for holder in ("actuator_gear", "actuator_gainprm", "actuator_biasprm"):
+        step.arrays[holder] = lambda rig, name=holder: getattr(rig.model.mujoco, name)
+    for name in (*step.arrays, "joint_q", "body_com"):
         expected = step.difference(name, lambda rig: w @ end_velocity(rig))
         found = step.across_quaternions(name, step.gradient(name, joint_qd=w))
         assert np.abs(expected).max() > 1.0e-3

@@ -1,5 +1,7 @@
 """Kinematic bodies that their owner moves by poses alone, and velocities that follow from poses."""
 
+import itertools
+
 import newton
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import warp as wp
 from rig import IDENTITY, Rig, link, material, put
 
 from newton_sap import SolverSAP
+from newton_sap.boundary.kinematic_roots import STATES
 
 DT = 0.005
 ANCHOR = wp.transform((0.3, -0.2, 0.1), wp.quat_from_axis_angle(wp.vec3(1.0, 0.0, 0.0), 0.7))
@@ -231,6 +234,39 @@ def test_reset_forgets_where_bodies_were():
         solver.reset(state, None if mask is None else wp.array(mask, dtype=wp.bool))
         solver.step(state, state, None, None, DT)
         np.testing.assert_allclose(state.body_qd.numpy()[:, 0], np.array(moving) / DT, rtol=1e-5)
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_states_that_are_stepped_by_turns_do_not_mix(measured):
+    """Each of three simulations on one solver has its own past, whether poses or velocities follow from it."""
+    model = moved_by_hand()
+    solver = SolverSAP(model, kinematic_velocity="measured" if measured else "given")
+    streams = [(model.state(), model.state()) for _ in range(3)]
+    for k in range(5):
+        for speed, (a, b) in enumerate(streams):
+            a, b = (a, b) if k % 2 == 0 else (b, a)
+            pose = pose_at(speed * k * DT)
+            if k == 0:  # nothing is known of them yet: joint coordinates lead
+                newton.eval_ik(model, a, a.joint_q, a.joint_qd)
+            write_body(a, pose if k else None)
+            solver.step(a, b, None, None, DT)
+            if k:
+                np.testing.assert_allclose(b.body_q.numpy()[0], np.array(pose), atol=5e-7)
+            if k > 1 and measured:
+                expected = twist_at(speed * k * DT, speed * (k - 1) * DT) * speed if speed else np.zeros(6)
+                np.testing.assert_allclose(b.body_qd.numpy()[0], expected, atol=2e-4)
+
+
+def test_more_states_than_are_told_apart_are_forgotten_one_by_one():
+    """A trajectory that keeps every state goes on from the last one, whatever lies in the first."""
+    model = moved_by_hand()
+    solver, states = SolverSAP(model), [model.state() for _ in range(STATES + 4)]
+    for k, (a, b) in enumerate(itertools.pairwise(states)):
+        if k:
+            write_body(a, pose_at(k * DT))
+        solver.step(a, b, None, None, DT)
+        if k:
+            np.testing.assert_allclose(b.body_q.numpy()[0], np.array(pose_at(k * DT)), atol=5e-7)
 
 
 def test_a_graph_follows_its_owner():

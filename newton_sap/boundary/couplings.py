@@ -139,6 +139,15 @@ def assembling_kernels(table: CouplingTable) -> list:
     return kernels
 
 
+def follow_kernel(moves: np.ndarray, scalar):
+    """Return the kernel by which trees that couplings hold follow their change of velocity, None where there are none."""
+    if not (moves == int(TIED)).any():
+        return None
+    from ..tied_change import follow_tied_kernel  # a kernel that few models need
+
+    return follow_tied_kernel(scalar)
+
+
 def tied_groups(table: CouplingTable) -> np.ndarray:
     """Return (groups,) whether a group has a coupling."""
     return np.diff(table.group_start.numpy()) > 0

@@ -12,7 +12,7 @@ import warp as wp
 from ..multibody.joints import BALL, is_free, read_quaternion
 from ..multibody.kinematics import KINEMATIC, child_anchor_inverse
 from ..multibody.spatial import rotation_vector, to_quatd, to_vec3d
-from ..workspace import Bodies, ChosenWorlds, Joints, StateArrays
+from ..workspace import Bodies, ChosenWorlds, Joints, StateArrays, allocate
 from .convention import Orders, read3, write_free_velocity
 
 wp.set_module_options({"enable_backward": False})
@@ -20,17 +20,26 @@ wp.set_module_options({"enable_backward": False})
 SAME = wp.constant(wp.float64(3.0e-7))
 """Poses and velocities that differ by less, against 1 m and their own size, differ by rounding."""
 
+STATES = 8
+"""How many of the caller's states are told from each other: those of four simulations that one solver steps by turns."""
+
 
 @wp.struct
 class Roots:
-    """The bodies that their owner may move, and their coordinates as the last step found them: no numbers before the first."""
+    """The bodies that their owner may move."""
 
     body: wp.array[wp.int32]  # (R,)
     joint: wp.array[wp.int32]  # (R,) that ties it to the world; -1 where none does
     world: wp.array[wp.int32]  # (R,)
-    last_q: wp.array[wp.float32]  # (Q,)
-    last_qd: wp.array[wp.float32]  # (V,)
-    last_pose: wp.array[wp.transform]  # (bodies,)
+
+
+@wp.struct
+class Seen:
+    """Their coordinates in one of the caller's states, as the last step from or to it left them: no numbers before the first."""
+
+    q: wp.array[wp.float32]  # (Q,)
+    qd: wp.array[wp.float32]  # (V,)
+    pose: wp.array[wp.transform]  # (bodies,)
 
 
 @wp.struct
@@ -81,10 +90,10 @@ def place_in_anchor(joints: Joints, joint_q: wp.array[wp.float32], joint: int, c
 
 
 @wp.func
-def follow_pose(joints: Joints, roots: Roots, state: StateArrays, joint: int, body: int):
+def follow_pose(joints: Joints, seen: Seen, state: StateArrays, joint: int, body: int):
     """joint_q of a free joint whose body was moved, and whose coordinates were not."""
     q = joints.q_start[joint]
-    if not unchanged(state.joint_q, roots.last_q, q, q + 7):
+    if not unchanged(state.joint_q, seen.q, q, q + 7):
         return
     anchor = to_quatd(wp.transform_get_rotation(joints.X_p[joint]))
     told = place_in_anchor(joints, state.joint_q, joint, wp.vec3d())
@@ -103,10 +112,10 @@ def follow_pose(joints: Joints, roots: Roots, state: StateArrays, joint: int, bo
 
 
 @wp.func
-def follow_velocity(joints: Joints, roots: Roots, state: StateArrays, joint: int, body: int):
+def follow_velocity(joints: Joints, seen: Seen, state: StateArrays, joint: int, body: int):
     """joint_qd, in public order, of a free joint whose body got another velocity, and which got none itself."""
     qd = joints.qd_start[joint]
-    if not unchanged(state.joint_qd, roots.last_qd, qd, qd + 6):
+    if not unchanged(state.joint_qd, seen.qd, qd, qd + 6):
         return
     anchor = to_quatd(wp.transform_get_rotation(joints.X_p[joint]))
     v = wp.quat_rotate_inv(anchor, to_vec3d(wp.spatial_top(state.body_qd[body])))
@@ -125,7 +134,7 @@ def angular_rate(before: wp.quatd, after: wp.quatd, dt: wp.float64):
 
 @wp.func
 def measure_joint(
-    joints: Joints, orders: Orders, roots: Roots, state: StateArrays, joint: int, com: wp.vec3d, dt: wp.float64
+    joints: Joints, orders: Orders, seen: Seen, state: StateArrays, joint: int, com: wp.vec3d, dt: wp.float64
 ):
     """joint_qd from how joint_q changed since the last step; zero where there was none."""
     q = joints.q_start[joint]
@@ -133,13 +142,13 @@ def measure_joint(
     size = joints.qd_start[joint + 1] - qd
     if size == 0:
         return  # a fixed joint has no entry to read
-    seen = wp.isfinite(roots.last_q[q])
+    known = wp.isfinite(seen.q[q])
     if is_free(joints.type[joint]):
         after = place_in_anchor(joints, state.joint_q, joint, com)
         v_C = wp.vec3d()
         w = wp.vec3d()
-        if seen:
-            before = place_in_anchor(joints, roots.last_q, joint, com)
+        if known:
+            before = place_in_anchor(joints, seen.q, joint, com)
             v_C = (after.com - before.com) / dt
             w = angular_rate(before.rotation, after.rotation, dt)
         same = Orders()
@@ -147,29 +156,40 @@ def measure_joint(
         write_free_velocity(same, state.joint_qd, qd, w, v_C, after.com - after.position)
     elif joints.type[joint] == BALL:
         w = wp.vec3d()
-        if seen:
-            w = angular_rate(read_quaternion(roots.last_q, q), read_quaternion(state.joint_q, q), dt)
+        if known:
+            w = angular_rate(read_quaternion(seen.q, q), read_quaternion(state.joint_q, q), dt)
         for k in range(3):
             state.joint_qd[qd + k] = wp.float32(w[k])
     else:
         for k in range(size):
             rate = wp.float64(0.0)
-            if seen:
-                rate = (wp.float64(state.joint_q[q + k]) - wp.float64(roots.last_q[q + k])) / dt
+            if known:
+                rate = (wp.float64(state.joint_q[q + k]) - wp.float64(seen.q[q + k])) / dt
             state.joint_qd[qd + k] = wp.float32(rate)
 
 
 @wp.func
-def measure_body(roots: Roots, state: StateArrays, body: int, com: wp.vec3d, dt: wp.float64):
+def measure_body(seen: Seen, state: StateArrays, body: int, com: wp.vec3d, dt: wp.float64):
     """body_qd from how body_q changed since the last step; zero where there was none."""
     v_C = wp.vec3d()
     w = wp.vec3d()
-    if wp.isfinite(roots.last_pose[body][0]):
-        before = place_of(roots.last_pose[body], com)
+    if wp.isfinite(seen.pose[body][0]):
+        before = place_of(seen.pose[body], com)
         after = place_of(state.body_q[body], com)
         v_C = (after.com - before.com) / dt
         w = angular_rate(before.rotation, after.rotation, dt)
     state.body_qd[body] = wp.spatial_vector(wp.vec3(v_C), wp.vec3(w))
+
+
+@wp.func
+def keep(joints: Joints, state: StateArrays, seen: Seen, joint: int, body: int):
+    """Note what a state has of a body."""
+    seen.pose[body] = state.body_q[body]
+    if joint >= 0:
+        for k in range(joints.q_start[joint], joints.q_start[joint + 1]):
+            seen.q[k] = state.joint_q[k]
+        for k in range(joints.qd_start[joint], joints.qd_start[joint + 1]):
+            seen.qd[k] = state.joint_qd[k]
 
 
 @wp.kernel
@@ -178,11 +198,16 @@ def follow_owners(
     bodies: Bodies,
     orders: Orders,
     roots: Roots,
+    seen: Seen,
+    seen_out: Seen,
     state: StateArrays,
     measured: int,
     dt: wp.float64,
 ):
-    """Coordinates and velocities of kinematic bodies as their owners mean them, and what the next step has to know of them."""
+    """Coordinates and velocities of kinematic bodies as their owners mean them, and what the next step has to know of them.
+
+    A step leaves them as they are, so both states have the same.
+    """
     i = wp.tid()
     body = roots.body[i]
     joint = roots.joint[i]
@@ -190,37 +215,33 @@ def follow_owners(
     if (bodies.flags[body] & KINEMATIC) != 0:
         if joint < 0:
             if measured == 1:
-                measure_body(roots, state, body, com, dt)
+                measure_body(seen, state, body, com, dt)
         else:
             if is_free(joints.type[joint]):
-                follow_pose(joints, roots, state, joint, body)
+                follow_pose(joints, seen, state, joint, body)
                 if measured == 0 and orders.qd_in == 0:
-                    follow_velocity(joints, roots, state, joint, body)
+                    follow_velocity(joints, seen, state, joint, body)
             if measured == 1:
-                measure_joint(joints, orders, roots, state, joint, com, dt)
-    roots.last_pose[body] = state.body_q[body]
-    if joint >= 0:
-        for k in range(joints.q_start[joint], joints.q_start[joint + 1]):
-            roots.last_q[k] = state.joint_q[k]
-        for k in range(joints.qd_start[joint], joints.qd_start[joint + 1]):
-            roots.last_qd[k] = state.joint_qd[k]
+                measure_joint(joints, orders, seen, state, joint, com, dt)
+    keep(joints, state, seen, joint, body)
+    keep(joints, state, seen_out, joint, body)
 
 
 @wp.kernel
-def forget_owners(joints: Joints, roots: Roots, chosen: ChosenWorlds):
+def forget_owners(joints: Joints, roots: Roots, seen: Seen, chosen: ChosenWorlds):
     """Let the next step be the first one of chosen worlds."""
     i = wp.tid()
     worlds = chosen.mask.shape[0]
     if worlds > 0 and not chosen.mask[(roots.world[i] + worlds) % worlds]:
         return
     nothing = wp.float32(wp.nan)
-    roots.last_pose[roots.body[i]] = wp.transform(wp.vec3(nothing), wp.quat(nothing, nothing, nothing, nothing))
+    seen.pose[roots.body[i]] = wp.transform(wp.vec3(nothing), wp.quat(nothing, nothing, nothing, nothing))
     joint = roots.joint[i]
     if joint >= 0:
         for k in range(joints.q_start[joint], joints.q_start[joint + 1]):
-            roots.last_q[k] = nothing
+            seen.q[k] = nothing
         for k in range(joints.qd_start[joint], joints.qd_start[joint + 1]):
-            roots.last_qd[k] = nothing
+            seen.qd[k] = nothing
 
 
 class KinematicRoots:
@@ -231,6 +252,8 @@ class KinematicRoots:
         self._topology = topology
         self._roots = Roots()
         self._count = 0
+        self._seen: dict[int, Seen] = {}
+        self._unused: list[Seen] = []
         self.kernels: list = []
         """What is launched for them; nothing where a model has no such bodies."""
         self.renew(model)
@@ -245,15 +268,27 @@ class KinematicRoots:
     def follow(self, solver, frame) -> None:
         """Bring what a state says of them to the joints that move them."""
         if self._count:
-            inputs = [solver.joints, solver.bodies, frame.orders, self._roots, frame.before, self._measured, frame.dt]
-            solver.launches.single(follow_owners, self._count, inputs)
+            seen = [self._seen_in(state) for state in (frame.state_in, frame.state_out)]
+            inputs = [solver.joints, solver.bodies, frame.orders, self._roots, *seen]
+            solver.launches.single(follow_owners, self._count, [*inputs, frame.before, self._measured, frame.dt])
 
     def forget(self, solver, mask) -> None:
-        """Let the next step of chosen worlds know nothing of the last one."""
+        """Let the next step of chosen worlds know nothing of those before."""
         if self._count:
             chosen = ChosenWorlds()
             chosen.mask = mask
-            solver.launches.single(forget_owners, self._count, [solver.joints, self._roots, chosen])
+            for seen in self._seen.values():
+                solver.launches.single(forget_owners, self._count, [solver.joints, self._roots, seen, chosen])
+
+    def _seen_in(self, state) -> Seen:
+        """What was seen in a state, told by where its poses lie; of states that have not been met for long nothing is known."""
+        seen = self._seen.pop(state.body_q.ptr, None)
+        if seen is None:
+            seen = self._unused.pop() if self._unused else self._seen.pop(next(iter(self._seen)))
+            for array in (seen.q, seen.qd, seen.pose.view(wp.float32)):
+                array.fill_(np.nan)
+        self._seen[state.body_q.ptr] = seen
+        return seen
 
     def _allocate(self, model) -> None:
         """List every root: each may become kinematic inside a graph."""
@@ -266,8 +301,5 @@ class KinematicRoots:
         self._roots.body = wp.array(body, dtype=wp.int32, device=device)
         self._roots.joint = wp.array([max(joint_of.get(b, -1), -1) for b in body], dtype=wp.int32, device=device)
         self._roots.world = wp.array(model.body_world.numpy()[body], dtype=wp.int32, device=device)
-        self._roots.last_q = wp.full(model.joint_coord_count, np.nan, dtype=wp.float32, device=device)
-        self._roots.last_qd = wp.full(model.joint_dof_count, np.nan, dtype=wp.float32, device=device)
-        self._roots.last_pose = wp.full(
-            model.body_count, wp.transform(*[np.nan] * 7), dtype=wp.transform, device=device
-        )
+        sizes = {"*": 0, "q": model.joint_coord_count, "qd": model.joint_dof_count, "pose": model.body_count}
+        self._unused = [allocate(Seen, sizes, device) for _ in range(STATES)]

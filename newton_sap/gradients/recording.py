@@ -10,6 +10,7 @@ import warp as wp
 from ..boundary import bundles
 from ..boundary.actuators import actuate
 from ..boundary.contact_rows import ContactRows
+from ..boundary.flight import straighten
 from ..boundary.loop_coordinates import publish_loop_joints
 from ..constraints.laws import contact_law
 from ..coupling_bundles import CouplingTable, Routes, Tendons
@@ -104,6 +105,7 @@ class Recorder:
             taped += _LEANING if solver.touching.kernels else ()
             taped += [gather_ties] if self._ties else []
             made += [factor_mass, solve_mass]
+        taped += [straighten] if solver.flights.kernels else []
         if solver.actuators is not None:
             taped += [actuate]
         return [*made, *map(differentiable, taped)]
@@ -131,9 +133,14 @@ class Recorder:
             self._launch(coupling_power, couplings, [scene, *ties, s, 0])
         self._launch(balance, size.group_count, [scene.tree, s, s.power, m.v])
         motion_after = self._motion_after(solver)
-        inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, frame.before, frame.after]
+        placed = self._placed(solver, frame.after)
+        inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, frame.before, placed]
         inputs += [motion_after, frame.orders_after, self._update, frame.dt]
         self._launch(integrate, size.tree_count, inputs)
+        if solver.flights.kernels:
+            inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, scene.efforts, placed, frame.after]
+            inputs += [motion_after, self._motion_after(solver), 1, frame.dt]
+            self._launch(straighten, size.tree_count, inputs)
         if couplings and size.loop_joints:
             inputs = [scene.tree, scene.joints, ties[0], motion_after, frame.orders, frame.after]
             self._launch(publish_loop_joints, couplings, inputs)
@@ -237,7 +244,7 @@ class Recorder:
     def _motion(self, solver) -> Motion:
         """Kinematics of the step's own, with the solver's mass matrix and free motion as constants."""
         lengths = {name: len(getattr(solver.motion, name)) for name in (*_PLACED, *_BALANCED)}
-        kept = {name: wp.clone(getattr(solver.motion, name)) for name in ("A", "v_star", "leans")}
+        kept = {name: wp.clone(getattr(solver.motion, name)) for name in ("A", "v_star", "leans", "flight")}
         m = self._own(Motion, self._no_motion, lengths, **kept)
         m.travel = m.v  # but for bounces, whose gradients are not known
         return m
@@ -245,6 +252,15 @@ class Recorder:
     def _motion_after(self, solver) -> Motion:
         """Where bodies are at the end of the step."""
         return self._own(Motion, self._no_motion, {name: len(getattr(solver.motion, name)) for name in _PLACED})
+
+    def _placed(self, solver, after: StateArrays) -> StateArrays:
+        """Where integration puts the state: at the end of the step, unless paths are straightened from there."""
+        if not solver.flights.kernels:
+            return after
+        placed = StateArrays()
+        for name in StateArrays.vars:
+            setattr(placed, name, wp.empty_like(getattr(after, name), requires_grad=True))
+        return placed
 
     def _pool(self, solver) -> ContactPool:
         """Contacts of the step's own: which rows act, and room for what is taken from them anew."""

@@ -26,6 +26,7 @@ from .convex import (
 )
 from .couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured, require_known
 from .edges import Place, internal_edges, rolled_over
+from .flight import straighten
 from .hunt_crossley import HuntCrossley
 from .multibody import Multibody, Snapshot
 from .shapes import Solids, find_normal
@@ -130,9 +131,11 @@ class ReferenceSolver(Multibody):
             solutions.append((problem, solution))
             v[problem.dofs] = solution.v
 
-        q_new = self.integrate(m, v0, travel, dt)
-        qd_new = self.to_public(m, q_new, v)
-        after = self.kinematics(m, q_new, v)
+        gamma = [_describe_contact(c, v) for c in touching if isinstance(c, Contact)]
+        pushed = [contact["bodies"] for contact in gamma if contact["gamma_W"].any()]
+        q_new, v_new = straighten(self, m, kin, v, self.integrate(m, v0, travel, dt), pushed, ties, dt)
+        qd_new = self.to_public(m, q_new, v_new)
+        after = self.kinematics(m, q_new, v_new)
         for j, (q, qd) in measured(m, after, v).items():
             q_new[m.coords(j)], qd_new[m.qd_start[j] : m.qd_start[j + 1]] = q, qd
         stats = [s for _, s in solutions] or [Solution(v, 0, [0.0], 0.0, 0.0, True)]
@@ -144,7 +147,7 @@ class ReferenceSolver(Multibody):
             v_star=v_star,
             v=v,
             A=A,
-            gamma=[_describe_contact(c, v) for c in touching if isinstance(c, Contact)],
+            gamma=gamma,
             spins=[_describe_spin(c, v) for c in touching if isinstance(c, Spin)],
             couplers=[{**vars(tie), "gamma": float(tie.law(tie.J @ v + tie.bias)[1][0])} for tie in ties],
             rows=[{**vars(row), "gamma": row.law(row.sign * v[row.dof])[1]} for p, _ in solutions for row in p.rows],
