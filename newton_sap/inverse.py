@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import warp as wp
 
 from .boundary.bundles import minimizer_settings
 from .diagnostics import allocate_stats
@@ -47,8 +46,7 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     frame = solver._open_frame(state_in, state_in, control, contacts, dt)
     stats = allocate_stats(solver.topology.group_count, solver.device)
     place(solver, state_out)
-    observed = wp.clone(solver.motion_after.v0)  # the velocity in solver coordinates
-    momentum = solver.flights.momentum(solver)
+    observed = solver.flights.observe(solver)
     # No iteration: evaluates once, at the observed velocity.
     settings = minimizer_settings(replace(solver.options, max_iterations=0, friction_bound="start"))
     evaluate = solver._make_solve_kernel(assembles=False)
@@ -62,10 +60,10 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
             solver._assemble(frame)
             # Finds which friction bounds and which rebounds the step came to.
             solver._solve(solver._solve_kernel, frame, stats, solver._settings)
-            solver.flights.bend(solver, frame, momentum, observed)
-            solver.launches.groups(restart_from, [solver.motion, solver.problem, observed])
+            solver.flights.bend(solver, frame, observed)
+            solver.launches.groups(restart_from, [solver.motion, solver.problem, observed.v])
             solver._solve(evaluate, frame, stats, settings)
-    return _collect(solver, stats, observed.numpy(), frame.dt)
+    return _collect(solver, stats, observed.v.numpy(), frame.dt)
 
 
 def _collect(solver, stats: Stats, observed: np.ndarray, dt: float) -> InverseDynamics:

@@ -326,6 +326,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
             )
         if self.topology.loop_joints:
             inputs = [self.tree, self.joints, self.couplings, self.motion_after, frame.orders, frame.after]
+            inputs += [frame.dt]
             self.launches.single(output.loop_kernel(), self.couplings.kind.shape[0], inputs)
         self._keep_tendons(frame)
 

@@ -137,8 +137,22 @@ def test_what_holds_the_tree_moves_its_com():
     place = Rig(builder, DT).body_q[1, :3]
     builder.add_joint_ball(-1, bodies[1], parent_xform=wp.transform(place))
     rig = thrown(builder)
-    assert not rig.solver.flights.kernels
     follows(rig, 3)
+    assert (rig.solver.motion.flight.numpy() != FLEW).all()
+
+
+def test_a_tie_that_is_switched_off_lets_it_fly():
+    """And takes it back."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    bodies = chain(builder)
+    joint = builder.add_joint_distance(-1, bodies[1], min_distance=0.0, max_distance=50.0)
+    rig = thrown(builder)
+    for enabled in (True, False, True):
+        switch = rig.model.joint_enabled.numpy()
+        switch[joint] = enabled
+        rig.model.joint_enabled.assign(switch)
+        rig.run(1)
+        assert (rig.solver.motion.flight.numpy() == FLEW).tolist() == [not enabled]
 
 
 def follows(rig, steps):

@@ -405,6 +405,15 @@ def test_angle_of_a_loop_joint_counts_turns():
     assert angles[-1] == pytest.approx(20.0, rel=1e-3)
 
 
+@pytest.mark.parametrize("speed", [700.0, -1000.0, 4000.0])
+def test_angle_of_a_fast_loop_joint_counts_whole_turns(speed):
+    """More than half a turn per step, and more than three, go on in the sense of the spin."""
+    rig = wheel()
+    put(rig.state.joint_qd, [0, 0, 0, 0, 0, speed])
+    angles = [rig.run(1).q[6] for _ in range(20)]
+    np.testing.assert_allclose(np.diff(angles), speed * 0.005, rtol=1e-4)
+
+
 @pytest.mark.parametrize("goal", [3.5, -4.0, 9.0])
 def test_position_drive_of_a_loop_joint_passes_half_a_turn(goal):
     """A position drive reaches a goal beyond half a turn, by the way that its sign says."""

@@ -500,6 +500,20 @@ def test_a_taut_cable_swings_as_in_small_steps():
     np.testing.assert_allclose(place[1], place[0], atol=0.02)
 
 
+@pytest.mark.parametrize(("stiffness", "time"), [(1e5, 0.17), (1e7, 0.19), (3e7, 0.24)])
+def test_a_stiff_cable_falls_as_a_soft_one(stiffness, time):
+    """Turning along chords strains stiff segments by what is no tension and must not hold them: 0.33 s at 1e7 N/m."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    soft = dict(bend_stiffness=0.05, twist_stiffness=0.05)
+    cable(builder, 8, stretch_stiffness=stiffness, shear_stiffness=stiffness, **soft)
+    rig = Rig(builder, 1.0 / 60.0).run(1)
+    taken = rig.dt
+    while rig.body_q[-1, 2] > 0.85:
+        rig.run(1)
+        taken += rig.dt
+    assert taken <= time
+
+
 @PARALLEL
 @pytest.mark.parametrize("seed", range(2))
 def test_what_tension_asks_for_is_the_references(seed, monkeypatch):

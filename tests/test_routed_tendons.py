@@ -166,6 +166,31 @@ def test_a_drum_winds_a_rope_up(mu):
     np.testing.assert_allclose(tensions(rig), G, rtol=1e-2)
 
 
+@pytest.mark.parametrize("kinematic", [False, True])
+@pytest.mark.parametrize("speed", [3.0, -3.0])
+def test_a_fast_spool_winds_more_than_half_a_turn_per_step(speed, kinematic):
+    """At five radians per step, on a drum that its owner turns or that is heavy."""
+    dt, radius, steps = 1.0 / 60.0, 0.01, 60
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    drum, load = wheel(builder, 0.5), weight(builder, radius, 0.1, -20.0)
+    guides = [point(load), roller(drum, (0.0, 0.0, 0.0), radius=radius, mu=10.0, compliance=1e-5, damping=1.0)]
+    builder.add_tendon(guides)
+    if kinematic:
+        builder.body_flags[drum] = int(newton.BodyFlags.KINEMATIC)
+    rate = speed / radius
+    rig = Rig(builder, dt, v=[rate, speed])
+    for step in range(steps):
+        if kinematic:
+            put(rig.state.joint_q, [rate * dt * step])
+            put(rig.state.joint_qd, [rate])
+        rig.run(1)
+    turned = rig.q[0] + (rate * dt if kinematic else 0.0)
+    assert abs(turned) > 0.9 * abs(rate) * dt * steps
+    np.testing.assert_allclose(
+        rig.q[1], radius * turned, atol=0.02 * abs(speed) + (abs(speed) * dt if kinematic else 0.0)
+    )
+
+
 def test_a_rope_that_hangs_slack_does_nothing_until_it_is_taut():
     """A ball falls freely as far as the rope lets it, and then hangs there."""
     builder = newton.ModelBuilder()

@@ -9,22 +9,31 @@ tree notices it.
 import numpy as np
 import warp as wp
 
-from ..constraints.coupling_table import BALL_LIMITS, BODIES, COORDINATES, DISTANCE_RANGE, LOOP_FORCES, LOOP_LAWS
+from ..constraints.coupling_table import (
+    BALL_LIMITS,
+    BODIES,
+    COORDINATES,
+    DISTANCE_RANGE,
+    LOOP_FORCES,
+    LOOP_LAWS,
+    is_enabled,
+)
 from ..coupling_bundles import CouplingTable
 from ..linalg.lanes import sync
 from ..multibody.efforts import Efforts, external_wrench
 from ..multibody.free_motion import point_velocity
-from ..multibody.spatial import angular, linear, motion, to_quatd, velocity_at
+from ..multibody.spatial import linear, to_quatd, to_vec3d, velocity_at
 from ..workspace import Bodies, ContactPool, Joints, Motion, StateArrays, Tree
 from .convention import Orders
+from .output import publish_link
 from .topology import Topology, flying_links
 
 wp.set_module_options({"enable_backward": False})
 
 NEVER = wp.constant(-1)
-"""A tree that hangs on something, has several parts that fly, or is one body, whose centre of mass goes straight anyway."""
+"""A tree that hangs on the world by its root, has several parts that fly, or is one body, whose centre of mass goes straight anyway."""
 PUSHED = wp.constant(0)
-"""One that contacts pushed in this step."""
+"""One that contacts pushed in this step, or that a coupling ties to something else."""
 FLEW = wp.constant(1)
 
 _WITHIN = [int(kind) for kind in (BODIES, DISTANCE_RANGE, LOOP_LAWS, LOOP_FORCES, BALL_LIMITS)]
@@ -58,6 +67,25 @@ def note_flights(tree: Tree, m: Motion, pool: ContactPool):
                 wp.atomic_min(m.flight, a, PUSHED)
             if b >= 0:
                 wp.atomic_min(m.flight, b, PUSHED)
+
+
+@wp.struct
+class Ties:
+    """What couplings tie to something outside of its tree, a coupling and a tree at a time, group after group."""
+
+    start: wp.array[wp.int32]  # (G + 1,)
+    coupling: wp.array[wp.int32]
+    tree: wp.array[wp.int32]
+
+
+@wp.kernel
+def note_ties(tree: Tree, ties: Ties, table: CouplingTable, m: Motion):
+    """One block per group: note which trees couplings hold that act."""
+    block, lane = wp.tid()
+    g = tree.first_group + block
+    for i in range(ties.start[g] + lane, ties.start[g + 1], wp.block_dim()):
+        if is_enabled(table, ties.coupling[i]):
+            wp.atomic_min(m.flight, ties.tree[i], PUSHED)
 
 
 @wp.func
@@ -175,40 +203,34 @@ def copy_coordinates(joints: Joints, placed: StateArrays, out: StateArrays, join
 
 
 @wp.func
-def move_coordinates(
-    joints: Joints,
-    orders: Orders,
-    placed: StateArrays,
-    out: StateArrays,
-    moved: Motion,
-    joint: int,
-    dof: int,
-    flight: Flight,
+def move_root(
+    joints: Joints, orders: Orders, placed: StateArrays, out: StateArrays, joint: int, body: int, flight: Flight
 ):
-    """Move a free joint's point and add to its velocity."""
-    shift = in_anchor(joints, joint, flight.shift)
-    gain = in_anchor(joints, joint, flight.gain)
-    q = joints.q_start[joint]
-    qd = joints.qd_start[joint] + 3 * orders.qd_out
-    for i in range(3):
-        out.joint_q[q + i] = placed.joint_q[q + i] + wp.float32(shift[i])
-        out.joint_qd[qd + i] = placed.joint_qd[qd + i] + wp.float32(gain[i])
-        moved.v0[dof + 3 + i] = moved.v0[dof + 3 + i] + gain[i]
+    """Move the point of a free joint, or of a root that no joint moves, and add to its velocity."""
+    if joint >= 0:
+        shift = in_anchor(joints, joint, flight.shift)
+        gain = in_anchor(joints, joint, flight.gain)
+        q = joints.q_start[joint]
+        qd = joints.qd_start[joint] + 3 * orders.qd_out
+        for i in range(3):
+            out.joint_q[q + i] = wp.float32(wp.float64(placed.joint_q[q + i]) + shift[i])
+            out.joint_qd[qd + i] = wp.float32(wp.float64(placed.joint_qd[qd + i]) + gain[i])
+    else:
+        X = placed.body_q[body]
+        at = to_vec3d(wp.transform_get_translation(X)) + flight.shift
+        out.body_q[body] = wp.transform(wp.vec3(at), wp.transform_get_rotation(X))
+        V = placed.body_qd[body]
+        v = to_vec3d(wp.spatial_top(V)) + flight.gain
+        out.body_qd[body] = wp.spatial_vector(wp.vec3(v), wp.spatial_bottom(V))
 
 
 @wp.func
-def move_body(
-    placed: StateArrays, out: StateArrays, after: Motion, moved: Motion, link: int, body: int, flight: Flight
-):
-    """Move a body without turning it, and add to its velocity."""
-    X = placed.body_q[body]
-    at = wp.transform_get_translation(X) + wp.vec3(flight.shift)
-    out.body_q[body] = wp.transform(at, wp.transform_get_rotation(X))
-    out.body_qd[body] = placed.body_qd[body] + wp.spatial_vector(wp.vec3(flight.gain), wp.vec3())
-    V = after.velocity[link]
-    moved.position[link] = after.position[link] + flight.shift
-    moved.com[link] = after.com[link] + flight.shift
-    moved.velocity[link] = V + motion(wp.vec3d(), flight.gain + wp.cross(flight.shift, angular(V)))
+def at_end(orders: Orders):
+    """The orders in which the end of the step is read again."""
+    end = Orders()
+    end.qd_in = orders.qd_out
+    end.reference_is_com = orders.reference_is_com
+    return end
 
 
 @wp.kernel
@@ -239,16 +261,24 @@ def straighten(
         joint = tree.links[link].joint
         if joint >= 0 and apart == 1:
             copy_coordinates(joints, placed, out, joint)
-        if joint >= 0 and link == root and m.flight[t] == FLEW:
-            move_coordinates(joints, orders, placed, out, moved, joint, tree.links[link].dof_start, flight)
-        move_body(placed, out, after, moved, link, tree.links[link].body, flight)
+        if link == root and (joint < 0 or m.flight[t] == FLEW):
+            move_root(joints, orders, placed, out, joint, tree.links[link].body, flight)
+        publish_link(tree, joints, bodies, moved, at_end(orders), out, link)
+
+
+@wp.struct
+class Observed:
+    """What an observed step ended with."""
+
+    v: wp.array[wp.float64]  # (D,)
+    momentum: wp.array[wp.vec3d]  # (T,) linear momentum of trees there [N s]
 
 
 @wp.kernel
-def note_momentum(tree: Tree, bodies: Bodies, m: Motion, momentum: wp.array[wp.vec3d]):
+def note_momentum(tree: Tree, bodies: Bodies, m: Motion, observed: Observed):
     """Linear momentum of every tree [N s]."""
     t = tree.first_tree + wp.tid()
-    momentum[t] = momentum_of(tree, bodies, m, t)
+    observed.momentum[t] = momentum_of(tree, bodies, m, t)
 
 
 @wp.kernel
@@ -259,72 +289,89 @@ def bend(
     m: Motion,
     orders: Orders,
     efforts: Efforts,
-    momentum: wp.array[wp.vec3d],
-    v: wp.array[wp.float64],
+    observed: Observed,
     dt: wp.float64,
 ):
-    """Take from the rates ``v``, observed at the end of the step, what :func:`straighten` gave them; ``momentum`` is that of the trees there."""
+    """Take from observed rates what :func:`straighten` gave them."""
     t = tree.first_tree + wp.tid()
     if not flew(tree, joints, bodies, m, t):
         return
     root = tree.trees[t].link_start
-    lacks = momentum[t] + linear(m.momentum[root])
+    lacks = observed.momentum[t] + linear(m.momentum[root])
     for link in range(root, tree.trees[t + 1].link_start):
-        velocity = point_velocity(tree, m, v, link, m.com[link])
+        velocity = point_velocity(tree, m, observed.v, link, m.com[link])
         lacks -= wp.float64(bodies.mass[tree.links[link].body]) * velocity
     gain = rate_after(tree, joints, bodies, m, orders, efforts, t, dt) - lacks / mass_of(tree, bodies, t)
     if tree.links[root].joint >= 0:
         gain = in_anchor(joints, tree.links[root].joint, gain)
+    slide = tree.links[root].dof_start + 3
     for i in range(3):
-        v[tree.links[root].dof_start + 3 + i] = v[tree.links[root].dof_start + 3 + i] - gain[i]
+        observed.v[slide + i] = observed.v[slide + i] - gain[i]
 
 
 class Flights:
     """Which trees of a model may fly; tells ``motion`` and straightens their paths at the end of each step."""
 
     def __init__(self, motion: Motion, table: CouplingTable, topology: Topology, model, update: str):
-        may = _may_fly(table, topology, model) if update == "symplectic" else np.zeros(topology.tree_count, bool)
+        may = _may_fly(topology, model) if update == "symplectic" else np.zeros(topology.tree_count, bool)
+        coupling, tree = _outer_ties(table, topology, may)
+        start = np.searchsorted(topology.arrays["tree_group"][tree], np.arange(topology.group_count + 1))
+        self._ties = Ties()
+        for name, values in (("start", start), ("coupling", coupling), ("tree", tree)):
+            setattr(self._ties, name, wp.array(values, dtype=wp.int32, device=model.device))
         self.kernels = [note_flights, straighten] if may.any() else []
+        self.kernels += [note_ties] if len(tree) else []
         motion.flight.assign(np.where(may, int(FLEW), int(NEVER)))
 
     def straighten(self, solver, frame) -> None:
-        """Straighten the paths of what no contact pushed in this step."""
+        """Straighten the paths of what nothing pushed in this step but what is known."""
         if not self.kernels:
             return
-        solver.launches.groups(note_flights, [solver.motion, solver.pool])
+        self._note(solver)
         inputs = [solver.joints, solver.bodies, solver.motion, frame.orders, frame.efforts, frame.after, frame.after]
         solver.launches.trees(straighten, [*inputs, solver.motion_after, solver.motion_after, 0, frame.dt])
 
-    def momentum(self, solver) -> wp.array:
-        """Return what momentum trees have where :func:`mechanics.place` has put them, shape (trees,)."""
-        momentum = wp.zeros(solver.topology.tree_count, dtype=wp.vec3d, device=solver.device)
-        if self.kernels:
-            solver.launches.trees(note_momentum, [solver.bodies, solver.motion_after, momentum])
-        return momentum
+    def _note(self, solver) -> None:
+        solver.launches.groups(note_flights, [solver.motion, solver.pool])
+        if note_ties in self.kernels:
+            solver.launches.groups(note_ties, [self._ties, solver.couplings, solver.motion])
 
-    def bend(self, solver, frame, momentum: wp.array, v: wp.array) -> None:
-        """Turn rates observed at the end of a step that was just found, where trees have that momentum, into those of its solve."""
+    def observe(self, solver) -> Observed:
+        """Return what :func:`newton_sap.mechanics.place` has found of a state."""
+        observed = Observed()
+        observed.v = wp.clone(solver.motion_after.v0)
+        observed.momentum = wp.zeros(solver.topology.tree_count, dtype=wp.vec3d, device=solver.device)
+        if self.kernels:
+            solver.launches.trees(note_momentum, [solver.bodies, solver.motion_after, observed])
+        return observed
+
+    def bend(self, solver, frame, observed: Observed) -> None:
+        """Turn rates observed at the end of a step that was just found into those of its solve."""
         if not self.kernels:
             return
-        solver.launches.groups(note_flights, [solver.motion, solver.pool])
-        inputs = [solver.joints, solver.bodies, solver.motion, frame.orders, frame.efforts, momentum, v, frame.dt]
+        self._note(solver)
+        inputs = [solver.joints, solver.bodies, solver.motion, frame.orders, frame.efforts, observed, frame.dt]
         solver.launches.trees(bend, inputs)
 
 
-def _may_fly(table: CouplingTable, topology: Topology, model) -> np.ndarray:
-    """Return (trees,) whether a tree has links on a root that flies, and nothing holds it but contacts."""
+def _may_fly(topology: Topology, model) -> np.ndarray:
+    """Return (trees,) whether a tree has links on a root that flies, and on no other joint that does."""
     count = topology.tree_count
     if not count:
         return np.zeros(0, bool)
     starts = topology.arrays["tree_link_start"][: count + 1]
     flies = flying_links(model, topology.arrays["link_joint"][: topology.link_count]).astype(int)
-    may = (np.diff(starts) > 1) & (flies[starts[:-1]] == 1) & (np.add.reduceat(flies, starts[:-1]) == 1)
+    return (np.diff(starts) > 1) & (flies[starts[:-1]] == 1) & (np.add.reduceat(flies, starts[:-1]) == 1)
+
+
+def _outer_ties(table: CouplingTable, topology: Topology, may: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return couplings, and a tree of each that may fly and that it ties to another one or to the world."""
     tree, kind = table.tree.numpy(), table.kind.numpy()
     coupling = np.repeat(np.arange(len(kind)), np.diff(table.tree_start.numpy()))
-    first, last = np.full(len(kind), count), np.full(len(kind), -1)
+    first, last = np.full(len(kind), topology.tree_count), np.full(len(kind), -1)
     np.minimum.at(first, coupling, tree)
     np.maximum.at(last, coupling, tree)
     on_world = np.minimum(table.body_a.numpy(), table.body_b.numpy()) < 0
-    inner = (kind == int(COORDINATES)) | (np.isin(kind, _WITHIN) & ~on_world)
-    may[tree[~(inner & (first == last))[coupling]]] = False
-    return may
+    inner = (first == last) & ((kind == int(COORDINATES)) | (np.isin(kind, _WITHIN) & ~on_world))
+    outer = ~inner[coupling] & may[tree]
+    return coupling[outer], tree[outer]

@@ -4,7 +4,7 @@ import warp as wp
 
 from ..constraints.coupler_pool import Anchor, joint_anchors, relative_velocity
 from ..constraints.coupling_table import DISTANCE_RANGE, LOOP_LAWS, ROD, closes_loop
-from ..constraints.loop_axes import loop_axis
+from ..constraints.loop_axes import counts_turns, loop_axis, nearest_turn
 from ..coupling_bundles import CouplingTable
 from ..multibody.joints import BALL
 from ..multibody.spatial import angular, velocity_at
@@ -16,13 +16,23 @@ wp.set_module_options({"enable_backward": False})
 
 @wp.func
 def publish_axis(
-    joints: Joints, table: CouplingTable, motion_after: Motion, state: StateArrays, c: int, a: Anchor, b: Anchor
+    joints: Joints,
+    table: CouplingTable,
+    motion_after: Motion,
+    state: StateArrays,
+    c: int,
+    a: Anchor,
+    b: Anchor,
+    dt: wp.float64,
 ):
-    """Coordinate and rate of a free axis; an angle keeps to its turn."""
+    """Coordinate and rate of a free axis; an angle goes on from the one at the start of the step, by whole turns too."""
     joint = table.joint[c]
     i = table.axis[c]
     at = loop_axis(joints, table, c, a, b, state.joint_q)
     rate = wp.dot(at.F, relative_velocity(motion_after, a, b))
+    if counts_turns(table, c):
+        before = wp.float64(state.joint_q[joints.q_start[joint] + i])
+        at.q = nearest_turn(at.q, before + dt * rate)
     state.joint_qd[joints.qd_start[joint] + i] = wp.float32(rate)
     if joints.type[joint] == BALL:
         if i == 0:
@@ -71,8 +81,9 @@ def publish_loop_joints(
     motion_after: Motion,
     orders: Orders,
     state: StateArrays,
+    dt: wp.float64,
 ):
-    """Coordinates and rates of joints that move no link at the new poses."""
+    """Coordinates and rates of joints that move no link at the new poses, ``state`` having those before the step."""
     c = wp.tid()
     flies = flies_apart(tree, table, c)
     if flies or table.kind[c] == LOOP_LAWS:
@@ -80,4 +91,4 @@ def publish_loop_joints(
         if flies:
             publish_flight(joints, motion_after, orders, state, table.joint[c], a, b)
         else:
-            publish_axis(joints, table, motion_after, state, c, a, b)
+            publish_axis(joints, table, motion_after, state, c, a, b, dt)

@@ -2,6 +2,7 @@
 
 import warp as wp
 
+from ..constraints.coupler_pool import spin_of
 from ..constraints.route_geometry import (
     DYNAMIC,
     ROLLER,
@@ -14,10 +15,13 @@ from ..constraints.route_geometry import (
 from ..constraints.routes import compliance_of, settle_by_compliance, span_impulse, tension
 from ..constraints.tendon_paths import line
 from ..coupling_bundles import Routes
+from ..multibody.paths import is_moved
 from ..multibody.spatial import to_vec3d
 from ..workspace import ChosenWorlds, CouplerPool, Motion, Tree
 
 wp.set_module_options({"enable_backward": False})
+
+FULL_TURN = wp.constant(wp.float64(6.283185307179586))
 
 
 @wp.struct
@@ -63,6 +67,29 @@ def arc_on_body(routes: Routes, g: int, a: wp.vec3, b: wp.vec3):
         p = to_vec3d(a - routes.offset[g])
         q = to_vec3d(b - routes.offset[g])
         way = arc(to_vec3d(routes.axis[g]), wp.float64(routes.orientation[g]), wp.float64(routes.radius[g]), p, q)
+    return way
+
+
+@wp.func
+def way_turned(tree: Tree, m: Motion, known: Motion, routes: Routes, g: int, moved: int, dt: wp.float64):
+    """Way that a roller's own turn takes the tendon's end along it, backwards on its body, if that turned since it was touched.
+
+    A step turns what is free (``moved`` 1), owners turn what is prescribed between steps, each at the rate that ``m`` has.
+    """
+    roller = read_guide(tree, m, routes, g)
+    way = wp.float64(0.0)
+    if roller.at.link >= 0 and is_moved(tree, known, roller.at.link) == (moved == 1):
+        way = -roller.turn * roller.radius * dt * wp.dot(spin_of(m, roller.at), roller.axis)
+    return way
+
+
+@wp.func
+def way_since(routes: Routes, g: int, a: wp.vec3, b: wp.vec3, expected: wp.float64):
+    """Way along a roller between two points on its body, with as many whole turns as bring it closest to what was expected."""
+    way = arc_on_body(routes, g, a, b)
+    around = FULL_TURN * wp.float64(routes.radius[g])
+    if around > wp.float64(0.0) and wp.length_sq(a) > 0.0 and wp.length_sq(b) > 0.0:
+        way += around * wp.round((expected - way) / around)
     return way
 
 
@@ -130,24 +157,48 @@ def share_of_met(routes: Routes, rest: wp.float64, g: int, before: int, s: int):
 
 
 @wp.func
-def roll(routes: Routes, history: RouteHistory, g: int, t: int):
+def roll(
+    tree: Tree,
+    m: Motion,
+    known: Motion,
+    routes: Routes,
+    history: RouteHistory,
+    g: int,
+    t: int,
+    moved: int,
+    dt: wp.float64,
+):
     """How much more material the span that leaves a guide has got at both ends from rollers, if nothing slips."""
     s = g - t
     to = routes.next_guide[s]
     gained = wp.float64(0.0)
     if was_active(routes, history, g, t):
-        gained -= arc_on_body(routes, g, history.first[s], routes.first_local[s])
+        expected = way_turned(tree, m, known, routes, g, moved, dt)
+        gained -= way_since(routes, g, history.first[s], routes.first_local[s], expected)
     if was_active(routes, history, to, t):
         came = s + to - g - 1  # the place from which it came before
         if not was_active(routes, history, to - 1, t):
             came -= 1
-        gained += arc_on_body(routes, to, history.last[came], routes.last_local[s])
+        expected = way_turned(tree, m, known, routes, to, moved, dt)
+        gained += way_since(routes, to, history.last[came], routes.last_local[s], expected)
     return gained
 
 
 @wp.kernel
-def lay_routes(tree: Tree, m: Motion, routes: Routes, history: RouteHistory, out: RouteHistory):
-    """Lay each tendon over its guides where the bodies are, and see how far its spans are stretched if nothing slips."""
+def lay_routes(
+    tree: Tree,
+    m: Motion,
+    known: Motion,
+    routes: Routes,
+    history: RouteHistory,
+    out: RouteHistory,
+    moved: int,
+    dt: wp.float64,
+):
+    """Lay each tendon over its guides where the bodies are, and see how far its spans are stretched if nothing slips.
+
+    ``known`` is the motion of the last step, which tells what is prescribed; ``moved`` is 1 at its end.
+    """
     t = wp.tid()
     begin = routes.start[t]
     end = routes.start[t + 1]
@@ -166,7 +217,8 @@ def lay_routes(tree: Tree, m: Motion, routes: Routes, history: RouteHistory, out
         s = g - t
         rest = wp.float64(0.0)
         if routes.active[g]:
-            rest = material_now(routes, history, g, t) + roll(routes, history, g, t)
+            rest = material_now(routes, history, g, t)
+            rest += roll(tree, m, known, routes, history, g, t, moved, dt)
         routes.rest[s] = wp.float32(rest)
         routes.stretch[s] = routes.length[s] - rest
     for g in range(begin, end):

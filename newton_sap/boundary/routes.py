@@ -150,10 +150,10 @@ class RoutedTendons(newton.solvers.SolverBase):
         state = model.state()
         routes.initial_rest.fill_(-1.0)
         routes.initially_active.fill_(True)
-        self._lay(self.motion, routes, self._history(state), self._tendons_now)
+        self._lay(self.motion, routes, self._history(state), self._tendons_now, 0, 0.0)
         wp.copy(routes.initial_rest, routes.rest)
         wp.copy(routes.initially_active, routes.active)
-        self._lay(self.motion, self._tendons_after, self._tendons_now, self._history(state))
+        self._lay(self.motion, self._tendons_after, self._tendons_now, self._history(state), 0, 0.0)
         self.launches.single(kernels.measure_cable, count, [self._tendons_after])
 
     def _require_tendons(self, flags: int) -> None:
@@ -191,14 +191,16 @@ class RoutedTendons(newton.solvers.SolverBase):
     def _lay_tendons(self, frame) -> None:
         """Where the tendons touch their guides, and how far they are stretched."""
         if self.model.tendon_count:
-            self._lay(self.motion, self.couplings.routes, self._history(frame.state_in), self._tendons_now)
+            self._lay(self.motion, self.couplings.routes, self._history(frame.state_in), self._tendons_now, 0, frame.dt)
 
     def _keep_tendons(self, frame) -> None:
         """The tensions, and what the next step has to know of the tendons."""
         if self.model.tendon_count:
             inputs = [self.tree, self.motion, self.couplings.routes, self.couplers, frame.dt]
             self.launches.single(self._tendon_kernels.pull_routes, self.model.tendon_count, inputs)
-            self._lay(self.motion_after, self._tendons_after, self._tendons_now, self._history(frame.state_out))
+            self._lay(
+                self.motion_after, self._tendons_after, self._tendons_now, self._history(frame.state_out), 1, frame.dt
+            )
 
     def _forget_tendons(self, state, mask) -> None:
         """Let a state's tendons in chosen worlds be as at the beginning."""
@@ -213,7 +215,7 @@ class RoutedTendons(newton.solvers.SolverBase):
         if not self.model.tendon_count:
             return self.couplings
         laid = self._lay_again()
-        self._lay(self.motion_after, laid, self._history(state), self._remembered(laid, _OF_ROUTES))
+        self._lay(self.motion_after, laid, self._history(state), self._remembered(laid, _OF_ROUTES), 0, 0.0)
         return copy_bundle(CouplingTable, self.couplings, {"routes": laid})
 
     def _lay_again(self) -> Routes:
@@ -229,8 +231,8 @@ class RoutedTendons(newton.solvers.SolverBase):
             setattr(history, field, getattr(holder, name))
         return history
 
-    def _lay(self, motion, routes: Routes, before, after) -> None:
-        inputs = [self.tree, motion, routes, before, after]
+    def _lay(self, motion, routes: Routes, before, after, moved: int, dt: float) -> None:
+        inputs = [self.tree, motion, self.motion, routes, before, after, moved, dt]
         self.launches.single(self._tendon_kernels.lay_routes, self.model.tendon_count, inputs)
 
     def _history(self, state):

@@ -55,6 +55,16 @@ def is_idle(law: RowLaw, vc: wp.float64):
     return idle
 
 
+LEAST_DELAY = wp.constant(wp.float64(4.0e-3))
+"""Of near-rigid rows [s]: what a long step leaves open would fly apart in a very short one."""
+
+
+@wp.func
+def delay_of(dt: wp.float64):
+    """Delay with which near-rigid rows close their errors [s]: by half in a step, by less in a very short one (F 2.2)."""
+    return wp.max(dt, LEAST_DELAY)
+
+
 @wp.func
 def near_rigid(beta: wp.float64, w: wp.float64):
     """R_nr = beta^2 w / 4 pi^2, the least that the step resolves (F 2.2)."""

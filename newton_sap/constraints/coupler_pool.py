@@ -23,6 +23,8 @@ ROUNDOFF = wp.constant(wp.float64(1.0e-24))
 ON_THE_AXIS = wp.constant(wp.float64(1.0e-2))
 """Least square of a lever arm that a turning dof could have, as a share of that of a body's mass: what an axis that goes
 through the point has instead is roundoff, of a float32 frame or of a drawing."""
+COARSE = wp.constant(wp.float64(0.2))
+"""Turn [rad] of a body in a step at which half of what is foreseen counts; with all of it what turns farther gains energy."""
 
 
 @wp.struct
@@ -136,6 +138,15 @@ def moved(m: Motion, anchor: Anchor, time: wp.float64):
         anchor.position = anchor.position + time * velocity_at(V, anchor.position)
         anchor.rotation = rotation_of(time * angular(V)) * anchor.rotation
     return anchor
+
+
+@wp.func
+def share_foreseen(m: Motion, a: Anchor, b: Anchor, dt: wp.float64):
+    """How much of what accelerations at the start of the step foretell counts; less where a body turns far."""
+    w_A = spin_of(m, a)
+    w_B = spin_of(m, b)
+    far = dt * dt * wp.max(wp.dot(w_A, w_A), wp.dot(w_B, w_B)) / (COARSE * COARSE)
+    return wp.float64(1.0) / (wp.float64(1.0) + far * far)
 
 
 @wp.func

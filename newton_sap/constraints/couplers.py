@@ -13,7 +13,7 @@ from ..packed import pack_couplers, pack_motion, pack_problem, pack_tree
 from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
 from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput, JointOptions, row_law
 from .ball_limits import ball_limit_rows
-from .clamped_linear import near_rigid
+from .clamped_linear import delay_of, near_rigid
 from .coupler_pool import (
     ROWS,
     Anchor,
@@ -28,7 +28,7 @@ from .coupler_pool import (
     perpendicular,
     relative_bias,
     relative_velocity,
-    spin_of,
+    share_foreseen,
     velocity_of,
 )
 from .coupling_table import (
@@ -51,8 +51,6 @@ PARALLEL = wp.constant(wp.float64(1.0e-2))
 """Square of the sine of an angle up to which two axes count as one: 6 degrees."""
 FAINT = wp.constant(wp.float64(1.0e-4))
 """Share of the w a row could have below which it softens; w goes with the square of the Jacobian."""
-COARSE = wp.constant(wp.float64(0.2))
-"""Turn [rad] of a body in a step at which half of what is foreseen counts; with all of it what turns farther gains energy."""
 
 
 @wp.func
@@ -282,8 +280,8 @@ def held_acceleration(table: CouplingTable, m: Motion, c: int, a: Anchor, b: Anc
 
 @wp.func
 def squared_step(options: JointOptions, dt: wp.float64):
-    """dt^2 where errors foresee how they accelerate, else zero."""
-    return wp.float64(options.foresees) * dt * dt
+    """Square of the time for which errors foresee how they accelerate: dt^2, or zero."""
+    return wp.float64(options.foresees) * wp.float64(0.5) * dt * (dt + delay_of(dt))
 
 
 @wp.func
@@ -292,10 +290,7 @@ def time_ahead(options: JointOptions, m: Motion, a: Anchor, b: Anchor, dt: wp.fl
 
     Less where a body turns far: velocities at the start of the step say little of where its anchor will go.
     """
-    w_A = spin_of(m, a)
-    w_B = spin_of(m, b)
-    far = dt * dt * wp.max(wp.dot(w_A, w_A), wp.dot(w_B, w_B)) / (COARSE * COARSE)
-    return squared_step(options, dt) / (wp.float64(1.0) + far * far)
+    return squared_step(options, dt) * share_foreseen(m, a, b, dt)
 
 
 @wp.func
@@ -343,7 +338,7 @@ def hold_bodies(
         F, error, point = held_row(shifts, turns, acceleration, ahead, i)
         # Its error halves in a step.
         row = hold_direction(
-            tree, m, pool, problem, row, a.link, b.link, F, point, error, dt, -UNBOUNDED, inert, options.coupling_beta, dt,
+            tree, m, pool, problem, row, a.link, b.link, F, point, error, delay_of(dt), -UNBOUNDED, inert, options.coupling_beta, dt,
         )  # fmt: skip
     return row
 
@@ -392,9 +387,9 @@ def distance_row(
     out.F = sign * motion(wp.cross(b.position, u), u)
     gap = sign * (length - bound)
     slack = gap > wp.float64(0.0)
-    out.tau = wp.where(slack, wp.float64(0.0), dt)
+    out.tau = wp.where(slack, wp.float64(0.0), delay_of(dt))
     opens = ahead * sign * distance_bend(m, a, b, u, length, dt)
-    out.gap = gap + wp.where(slack, wp.float64(0.5), wp.float64(1.0)) * opens
+    out.gap = gap + wp.where(slack, dt / (dt + delay_of(dt)), wp.float64(1.0)) * opens
     if not (length < wp.float64(1.0e-9)) and bound >= wp.float64(0.0) and bound < wp.float64(NO_LIMIT):
         out.exists = 1
     return out
@@ -478,7 +473,7 @@ def coordinate_rows(
         add_term(tree, m, pool, problem, row, table.dof_a[c] + i, wp.float64(1.0))
         if table.dof_b[c] >= 0:
             add_term(tree, m, pool, problem, row, table.dof_b[c] + i, -slope)
-        close_row(pool, problem, row, base, Leverage(), gap, dt, -UNBOUNDED, step.options.coupling_beta, dt)
+        close_row(pool, problem, row, base, Leverage(), gap, delay_of(dt), -UNBOUNDED, step.options.coupling_beta, dt)
         row = row + 1
     return row
 

@@ -155,9 +155,16 @@ def ball_axis(i: int, a: Anchor, b: Anchor):
 
 
 @wp.func
-def nearest_turn(q: wp.float64, remembered: wp.float32):
-    """The angle ``q`` plus as many whole turns as bring it closest to what was remembered."""
-    return q + TWO_PI * wp.round((wp.float64(remembered) - q) / TWO_PI)
+def nearest_turn(q: wp.float64, expected: wp.float64):
+    """The angle ``q`` plus as many whole turns as bring it closest to what was expected."""
+    return q + TWO_PI * wp.round((expected - q) / TWO_PI)
+
+
+@wp.func
+def counts_turns(table: CouplingTable, c: int):
+    """Whether the axis of a coupling turns by any number of turns; the middle one of three angles stays within a quarter."""
+    turn = table.axis[c] - table.linear_axes[c]
+    return turn >= 0 and (table.angular_axes[c] < 3 or turn != 1)
 
 
 @wp.func
@@ -182,8 +189,8 @@ def loop_axis(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: Anchor
     else:
         second = local_axis(joints, start + linear + 1)
         out = three_angles(first, second, local_axis(joints, start + linear + 2), turn, a, b)
-    if count < 3 or turn != 1:
-        out.q = nearest_turn(out.q, joint_q[joints.q_start[joint] + i])
+    if counts_turns(table, c):
+        out.q = nearest_turn(out.q, wp.float64(joint_q[joints.q_start[joint] + i]))
     return out
 
 

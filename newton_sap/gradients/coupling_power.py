@@ -7,7 +7,7 @@ import warp as wp
 
 from ..boundary.gaps import prescribed_velocity
 from ..constraints.axis_laws import UNBOUNDED, row_law
-from ..constraints.clamped_linear import clamped_linear
+from ..constraints.clamped_linear import clamped_linear, delay_of
 from ..constraints.coupler_pool import ROWS, Anchor, relative_velocity
 from ..constraints.couplers import (
     Held,
@@ -43,6 +43,12 @@ class CouplerRows:
     group: wp.array[wp.int32]  # by coupling
     support: wp.array[wp.int32]  # (R,) 0 where a row does not act
     law: wp.array[RowLaw]  # (R,)
+
+
+@wp.func
+def closing_time(dt: wp.float64):
+    """In which a row that holds closes its error [s]."""
+    return dt + delay_of(dt)
 
 
 @wp.func
@@ -112,7 +118,7 @@ def held_law(
 ):  # fmt: skip
     """Covector and law of the i-th direction that two bodies are held in."""
     F, error, _point = held_row(shifts, turns, acceleration, ahead, i)
-    return F, law_of_row(rows, row, error, wp.float64(2.0) * scene.step.dt, -UNBOUNDED)
+    return F, law_of_row(rows, row, error, closing_time(scene.step.dt), -UNBOUNDED)
 
 
 @wp.func
@@ -146,7 +152,7 @@ def coordinate_law(scene: Scene, table: CouplingTable, m: Motion, rows: CouplerR
     """Slope and law of one coordinate that follows another."""
     ahead = squared_step(scene.step.joints.options, scene.step.dt)
     gap, slope = coordinate_error(scene.tree, table, m, c, i, scene.before.joint_q, ahead)
-    return slope, law_of_row(rows, ROWS * c + i, gap, wp.float64(2.0) * scene.step.dt, -UNBOUNDED)
+    return slope, law_of_row(rows, ROWS * c + i, gap, closing_time(scene.step.dt), -UNBOUNDED)
 
 
 @wp.func

@@ -20,6 +20,8 @@ EASY = 10
 
 STIFFEST = 6.0e-4
 """``beta`` of springs along loop joints and of rods."""
+LEAST_DELAY = 4.0e-3
+"""Delay [s] with which near-rigid rows close their errors, at least."""
 MOST_SLIP, HARDER = 30.0, 0.03
 """Slip below which friction is regularised where bounds are those of the solve, at most, in stiction tolerances, or of what sap has."""
 RENEWALS = 4
@@ -39,6 +41,11 @@ NOTABLE = 0.02
 def regularization(beta, w, k, tau, dt):
     """Regularization of a compliant row, bounded below by the stiffest compliance the step resolves."""
     return max(near_rigid(beta, w), 1.0 / (dt * k * (dt + tau)))
+
+
+def delay_of(dt):
+    """Delay with which near-rigid rows close their errors [s]."""
+    return max(dt, LEAST_DELAY)
 
 
 def near_rigid(beta, w):

@@ -29,7 +29,7 @@ from .basics import (
     quat_mul,
     unit,
 )
-from .convex import STIFFEST, clamped_linear, dry_regularization, limit_gains, near_rigid, regularization
+from .convex import STIFFEST, clamped_linear, delay_of, dry_regularization, limit_gains, near_rigid, regularization
 from .hung import bends, hung_loads
 from .rods import rod_rows, twist_about
 
@@ -40,6 +40,8 @@ NO_VELOCITY_LIMIT = 1.0e6
 SPEED_GIVES = 0.01
 """How much a velocity limit gives way against a near-rigid row."""
 GIMBAL_LOCK = 1.0e-3
+CHORD = 0.9
+"""Share of what chords strain a cable that is no tension."""
 COARSE = 0.2
 """Turn [rad] of a body in a step at which half of what a row foresees of its error counts."""
 MODES = {0: (0, 0, 0), 1: (1, 1, 0), 2: (0, 1, 1), 3: (1, 1, 1), 4: (0, 0, 0)}
@@ -100,6 +102,14 @@ class Pair:
     def fastest_spin(self):
         """Angular speed of the body that turns faster [rad/s]."""
         return max(np.linalg.norm(self.kin.omega[body]) if body >= 0 else 0.0 for body in (self.a, self.b))
+
+    def share_foreseen(self, dt):
+        """How much of what accelerations foretell counts; less where a body turns far in a step."""
+        return 1.0 / (1.0 + (dt * self.fastest_spin() / COARSE) ** 4)
+
+    def acceleration_at(self, body, point, v):
+        """Acceleration of a body's material at a point, all rates ``v`` being kept [m/s^2]."""
+        return self._acceleration(body, point, v)[1]
 
     def relative_spin(self):
         """Angular velocity of the second body against the first [rad/s]."""
@@ -332,13 +342,20 @@ class RowMaker:
         """Square of the time for which errors foresee how they accelerate [s^2]; less where a body turns far."""
         if self.options.position_update != "symplectic":
             return 0.0
-        return self.dt**2 / (1.0 + (self.dt * pair.fastest_spin() / COARSE) ** 4)
+        return 0.5 * self.dt * (self.dt + delay_of(self.dt)) * pair.share_foreseen(self.dt)
+
+    def chord(self, pair):
+        """By how much two anchors come apart in a step because bodies go along chords, as far as it is taken off [m]."""
+        if self.options.position_update != "symplectic":
+            return np.zeros(3)
+        apart = pair.acceleration_at(pair.b, pair.X_b[0], self.v0) - pair.acceleration_at(pair.a, pair.X_a[0], self.v0)
+        return CHORD * 0.5 * self.dt**2 * pair.share_foreseen(self.dt) * apart
 
     def hold(self, joint, ahead, inert, J, gap, acceleration, bend):
         """Hold a direction: its error halves in a step, or closes as fast as its Jacobian keeps what it promises."""
         u, w = self.m.unknown, self.weight(J)
         turns = float(np.sum(bend[u] / np.diag(self.A)[u])) / inert
-        v_hat = -(gap + ahead * acceleration) / (2.0 * self.dt)
+        v_hat = -(gap + ahead * acceleration) / (self.dt + delay_of(self.dt))
         if turns > 0.0:
             v_hat = min(max(v_hat, -w / (turns * self.dt)), w / (turns * self.dt))
         return self.row("hold", joint, -1, J, v_hat, near_rigid(self.options.near_rigid_coupling, w))

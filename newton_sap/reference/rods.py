@@ -22,7 +22,7 @@ def rod_rows(make, pair) -> list:
     m, dt = pair.m, make.dt
     at_rest = quat_matrix(unit(m.rest_q[m.coords(pair.j)][3:]))
     dofs = np.arange(m.qd_start[pair.j], m.qd_start[pair.j + 1])
-    least = tension_damping(pair, dofs, dt)
+    least = tension_damping(pair, dofs, make.chord(pair), dt)
     rows = []
     for i, (now, then) in enumerate(zip(strains(pair), bends_and_twist(at_rest), strict=True)):
         value = now[0] - then
@@ -35,10 +35,10 @@ def rod_rows(make, pair) -> list:
     return rows
 
 
-def tension_damping(pair, dofs, dt):
+def tension_damping(pair, dofs, false, dt):
     """Least damping of bends, without which what is pulled is too light for the step [N m s]."""
     m, kin = pair.m, pair.kin
-    pull = pair.R_a @ (m.target_ke[dofs[:3]] * (pair.R_a.T @ (pair.X_b[0] - pair.X_a[0])))
+    pull = pair.R_a @ (m.target_ke[dofs[:3]] * (pair.R_a.T @ (pair.X_b[0] - pair.X_a[0] - false)))
     trees, least = len(set(m.root[m.root >= 0])), 0.0
     for body, point, force in ((pair.a, pair.X_a[0], pull), (pair.b, pair.X_b[0], -pull)):
         if body < 0 or not m.unknown[kin.path[body]].any():

@@ -17,6 +17,7 @@ from .convex import (
     Row,
     Solution,
     Spin,
+    delay_of,
     dry_regularization,
     limit_gains,
     minimize,
@@ -494,7 +495,7 @@ class Materials:
             k, tau = weights[0] * kb, self.tau[a] + self.tau[b]
             mu = 2.0 * mu_a * mu_b / (mu_a + mu_b) if mu_a + mu_b > 0.0 else 0.0
         if self.unset[a] and self.unset[b]:  # as stiff as the step resolves, critically damped
-            k, tau = RIGID, dt
+            k, tau = RIGID, delay_of(dt)
         return k, tau, mu, weights
 
     def restitution(self, a, b):
