@@ -6,7 +6,6 @@ import warp as wp
 from ..constraints.clamped_linear import RIGID
 from ..constraints.hunt_crossley import recovering
 from ..linalg.lanes import sync
-from ..multibody.free_motion import point_velocity
 from ..multibody.spatial import angular, to_vec3d, velocity_at
 from ..packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
@@ -26,8 +25,9 @@ from .contact_rows import (
     slots_of,
     take_back,
 )
-from .gaps import Gap, lacks_normal, measure_gap, spared_by_spin
+from .gaps import Gap, free_velocity, lacks_normal, measure_gap, spared_by_spin
 from .internal_edges import first_passed_over, pass_over_edges, touched_at
+from .passing import longest_apart
 
 wp.set_module_options({"enable_backward": False})
 
@@ -96,11 +96,11 @@ def lacking_speed(tree: Tree, m: Motion, gap: Gap, belt: wp.vec3d, mu: wp.float6
     at_v0 = velocity_at(gap.b.prescribed, middle) - velocity_at(gap.a.prescribed, middle) + belt
     at_v_star = at_v0
     if gap.a.link >= 0:
-        at_v0 -= point_velocity(tree, m, m.v0, gap.a.link, middle)
-        at_v_star -= point_velocity(tree, m, m.v_star, gap.a.link, middle)
+        at_v0 -= velocity_at(free_velocity(tree, m, m.v0, gap.a.link), middle)
+        at_v_star -= velocity_at(free_velocity(tree, m, m.v_star, gap.a.link), middle)
     if gap.b.link >= 0:
-        at_v0 += point_velocity(tree, m, m.v0, gap.b.link, middle)
-        at_v_star += point_velocity(tree, m, m.v_star, gap.b.link, middle)
+        at_v0 += velocity_at(free_velocity(tree, m, m.v0, gap.b.link), middle)
+        at_v_star += velocity_at(free_velocity(tree, m, m.v_star, gap.b.link), middle)
     # Drives may set the two in motion, and a third body may hand its speed to one of them.
     fastest = m.group_speed[gap.group]
     if tree.global_group >= 0:
@@ -349,6 +349,7 @@ def write_slots(
         i = pool.row[slot] / 2  # an entry is twice the row, plus one for its spin
         spin = pool.row[slot] % 2 == 1
         gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
+        gap = longest_apart(tree, shapes, m, rows, options, state, gap, i, dt)
         pair = material_of(shapes, rows, options, i, dt)
         store(pool, slot, gap, pair, options, spin)
         pool.gamma[slot] = touched_at(gap)

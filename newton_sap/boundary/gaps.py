@@ -46,6 +46,16 @@ def prescribed_velocity(tree: Tree, m: Motion, link: int):
 
 
 @wp.func
+def free_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int):
+    """Velocity of a link by the rates of the free dofs that move it."""
+    total = wp.spatial_vectord()
+    for p in range(tree.links[link].path_start + m.locked[tree.links[link].tree], tree.links[link + 1].path_start):
+        dof = tree.path_dof[p]
+        total += m.column[dof] * rates[dof]
+    return total
+
+
+@wp.func
 def as_constant(x: wp.vec3d):
     """The same vector, in whose changes gradients take no interest."""
     return x

@@ -5,7 +5,7 @@ import warp as wp
 from ..boundary.bundles import StepInput
 from ..boundary.contact_rows import ContactRows
 from ..boundary.convention import Orders
-from ..boundary.gaps import prescribed_velocity
+from ..boundary.gaps import free_velocity, prescribed_velocity
 from ..multibody.efforts import Efforts, own_inertia
 from ..multibody.tension import damped, own_pull, tension_through
 from ..workspace import Bodies, Joints, Motion, Shapes, StateArrays, Tree
@@ -26,16 +26,6 @@ class Scene:
     rows: ContactRows
     rounds: wp.array[wp.int32]  # (T,) how often each tree follows its change of velocity
     pull: wp.array[wp.vec3d]  # (L,) impulse with which each subtree pulls on its joint [N s]
-
-
-@wp.func
-def free_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int):
-    """Velocity of a link by the rates of the free dofs that move it."""
-    total = wp.spatial_vectord()
-    for p in range(tree.links[link].path_start + m.locked[tree.links[link].tree], tree.links[link + 1].path_start):
-        dof = tree.path_dof[p]
-        total += m.column[dof] * rates[dof]
-    return total
 
 
 @wp.func

@@ -11,6 +11,7 @@ import warp as wp
 
 from ..boundary.contacts import belt_velocity, material_of, prescribed_slip, store
 from ..boundary.gaps import Gap, as_constant, measure_gap, spared_by_spin
+from ..boundary.passing import longest_apart
 from ..constraints.clamped_linear import clamped_linear
 from ..constraints.hunt_crossley import normal_impulse
 from ..constraints.joint_rows import dof_rows
@@ -127,6 +128,7 @@ def contact_power(evaluate_contact):
         options = scene.step.contacts
         i = pool.row[slot]
         gap = measure_gap(tree, scene.bodies, scene.shapes, m, scene.rows, scene.before, i)
+        gap = longest_apart(tree, scene.shapes, m, scene.rows, options, scene.before, gap, i, dt)
         gap.phi0 = gap.phi0 + spared_by_spin(m, scene.shapes, scene.rows, gap, options, i, dt)
         store(pool, slot, gap, material_of(scene.shapes, scene.rows, options, i, dt), options, False)
         touch = touch_of(gap, pool, slot)

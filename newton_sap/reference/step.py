@@ -30,6 +30,7 @@ from .edges import Place, internal_edges, rolled_over
 from .flight import straighten
 from .hunt_crossley import HuntCrossley
 from .multibody import Multibody, Snapshot
+from .passing import longest_apart
 from .shapes import Solids, find_normal
 
 NO_DRIVE, DRIVE_POSITION, _, DRIVE_POSITION_VELOCITY, DRIVE_EFFORT = range(5)  # newton.JointTargetMode
@@ -268,7 +269,7 @@ class ReferenceSolver(Multibody):
         blocks = np.where(m.block_mask(whole=options.contact_weight == "joint_blocks"), A, 0.0)
         blocks = blocks[np.ix_(m.unknown, m.unknown)]
         rows = []
-        places = list(self._places(kin, contacts, data, dt))
+        places = list(self._places(kin, contacts, data, dt, lambda body: self._twist(m, kin, v_star, body)))
         for place in self._without_internal_edges(m, kin, v0, places):
             i, shapes, bodies, n, surface = place.index, place.shapes, place.bodies, place.n, place.surface
             phi0 = place.phi0 + place.spared
@@ -311,8 +312,8 @@ class ReferenceSolver(Multibody):
                 rows += [spin] if spin.J.any() else []
         return rows
 
-    def _places(self, kin, contacts, data, dt):
-        """Yield where Newton's contacts are."""
+    def _places(self, kin, contacts, data, dt, twist=None):
+        """Yield where Newton's contacts are; open ones across other directions if what their bodies' ``twist`` brings past asks for it."""
         shape_body = self.model.shape_body.numpy()
         for i in range(min(int(contacts.rigid_contact_count.numpy()[0]), contacts.rigid_contact_max)):
             shapes = int(data["shape0"][i]), int(data["shape1"][i])
@@ -328,12 +329,26 @@ class ReferenceSolver(Multibody):
             if not n.any():
                 continue
             n = unit(n)
-            phi0 = n @ (support[1] - support[0]) - float(data["margin0"][i]) - float(data["margin1"][i])
+            margins = float(data["margin0"][i]) + float(data["margin1"][i])
+            phi0 = n @ (support[1] - support[0]) - margins
             spared = 0.0
             if phi0 > 0.0 and not self.options.dissipation_ahead_of_touch:
+                if twist is not None:
+                    twists = [twist(body) for body in bodies]
+                    n, phi0 = longest_apart(self.model, kin, shapes, twists, surface, n, phi0, margins, dt)
                 sides = zip(shapes, bodies, support, (-n, n), strict=True)
                 spared = sum(rolled_over(self.model, kin, *side, dt) for side in sides)
             yield Place(i, shapes, bodies, n, surface, phi0, spared)
+
+    @staticmethod
+    def _twist(m, kin, v, body):
+        """Velocity of a body at the rates ``v``: angular, and of what of it passes the world's origin."""
+        if body < 0:
+            return np.zeros(3), np.zeros(3)
+        if body not in m.child:  # no joint moves it
+            return kin.omega[body], kin.v_com[body] - np.cross(kin.omega[body], kin.com[body])
+        J_w, J_v = kin.jacobian(body, np.zeros(3))
+        return J_w @ v, J_v @ v
 
     def _without_internal_edges(self, m, kin, v0, places):
         """List the contacts that a step does not pass over."""
