@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from ..constraints.clamped_linear import RIGID, delay_of
+from ..constraints.clamped_linear import RIGID, rigid_delay
 from ..workspace import Shapes
 from .contact_rows import ContactRows
 
@@ -184,7 +184,7 @@ def combine_materials(shapes: Shapes, options: ContactOptions, a: int, b: int, d
     if options.rigid_unset == 1 and is_unset(shapes, options, a) and is_unset(shapes, options, b):
         # As stiff as the step resolves, and critically damped.
         out.stiffness = RIGID
-        out.relaxation_time = delay_of(dt)
+        out.relaxation_time = rigid_delay(dt)
     return out
 
 

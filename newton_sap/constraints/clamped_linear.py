@@ -16,6 +16,8 @@ FOUR_PI_SQUARED = wp.constant(wp.float64(39.47841760435743))
 RIGID = wp.constant(wp.float64(1.0e30))
 """A stiffness [N/m] so large that only the near-rigid bound counts."""
 
+LEAST_DELAY = wp.constant(wp.float64(4.0e-3))
+"""Of near-rigid rows [s]: what a long step leaves open would fly apart in a very short one."""
 HARDER = wp.constant(wp.float64(0.03))
 """Share of what friction would be regularised by that is left at least: what a load is at the start may be a wild guess."""
 
@@ -55,12 +57,8 @@ def is_idle(law: RowLaw, vc: wp.float64):
     return idle
 
 
-LEAST_DELAY = wp.constant(wp.float64(4.0e-3))
-"""Of near-rigid rows [s]: what a long step leaves open would fly apart in a very short one."""
-
-
 @wp.func
-def delay_of(dt: wp.float64):
+def rigid_delay(dt: wp.float64):
     """Delay with which near-rigid rows close their errors [s]: by half in a step, by less in a very short one (F 2.2)."""
     return wp.max(dt, LEAST_DELAY)
 

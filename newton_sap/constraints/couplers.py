@@ -13,7 +13,7 @@ from ..packed import pack_couplers, pack_motion, pack_problem, pack_tree
 from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
 from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput, JointOptions, row_law
 from .ball_limits import ball_limit_rows
-from .clamped_linear import delay_of, near_rigid
+from .clamped_linear import near_rigid, rigid_delay
 from .coupler_pool import (
     ROWS,
     Anchor,
@@ -280,8 +280,8 @@ def held_acceleration(table: CouplingTable, m: Motion, c: int, a: Anchor, b: Anc
 
 @wp.func
 def squared_step(options: JointOptions, dt: wp.float64):
-    """Square of the time for which errors foresee how they accelerate: dt^2, or zero."""
-    return wp.float64(options.foresees) * wp.float64(0.5) * dt * (dt + delay_of(dt))
+    """Square of the time for which errors foresee how they accelerate, dt (dt + tau) / 2, or zero."""
+    return wp.float64(options.foresees) * wp.float64(0.5) * dt * (dt + rigid_delay(dt))
 
 
 @wp.func
@@ -338,7 +338,7 @@ def hold_bodies(
         F, error, point = held_row(shifts, turns, acceleration, ahead, i)
         # Its error halves in a step.
         row = hold_direction(
-            tree, m, pool, problem, row, a.link, b.link, F, point, error, delay_of(dt), -UNBOUNDED, inert, options.coupling_beta, dt,
+            tree, m, pool, problem, row, a.link, b.link, F, point, error, rigid_delay(dt), -UNBOUNDED, inert, options.coupling_beta, dt,
         )  # fmt: skip
     return row
 
@@ -387,9 +387,9 @@ def distance_row(
     out.F = sign * motion(wp.cross(b.position, u), u)
     gap = sign * (length - bound)
     slack = gap > wp.float64(0.0)
-    out.tau = wp.where(slack, wp.float64(0.0), delay_of(dt))
+    out.tau = wp.where(slack, wp.float64(0.0), rigid_delay(dt))
     opens = ahead * sign * distance_bend(m, a, b, u, length, dt)
-    out.gap = gap + wp.where(slack, dt / (dt + delay_of(dt)), wp.float64(1.0)) * opens
+    out.gap = gap + wp.where(slack, dt / (dt + rigid_delay(dt)), wp.float64(1.0)) * opens
     if not (length < wp.float64(1.0e-9)) and bound >= wp.float64(0.0) and bound < wp.float64(NO_LIMIT):
         out.exists = 1
     return out
@@ -473,7 +473,9 @@ def coordinate_rows(
         add_term(tree, m, pool, problem, row, table.dof_a[c] + i, wp.float64(1.0))
         if table.dof_b[c] >= 0:
             add_term(tree, m, pool, problem, row, table.dof_b[c] + i, -slope)
-        close_row(pool, problem, row, base, Leverage(), gap, delay_of(dt), -UNBOUNDED, step.options.coupling_beta, dt)
+        close_row(
+            pool, problem, row, base, Leverage(), gap, rigid_delay(dt), -UNBOUNDED, step.options.coupling_beta, dt
+        )
         row = row + 1
     return row
 

@@ -20,7 +20,7 @@ from .axis_laws import (
     passive_law,
     stop_law,
 )
-from .clamped_linear import RIGID, delay_of
+from .clamped_linear import RIGID, rigid_delay
 from .coupler_pool import (
     ROWS,
     Leverage,
@@ -113,8 +113,8 @@ def servo_of(tendons: Tendons, t: int, length: wp.float64):
 def recovery_time(solref: wp.vec2, dt: wp.float64):
     """How long a length takes back into its range; MuJoCo's damping over its stiffness, where it gives them as times."""
     tau = wp.float64(2.0) * wp.float64(solref[0]) * wp.float64(solref[1]) * wp.float64(solref[1])
-    if tau < delay_of(dt):
-        tau = delay_of(dt)
+    if tau < rigid_delay(dt):
+        tau = rigid_delay(dt)
     return tau
 
 

@@ -7,7 +7,7 @@ import warp as wp
 
 from ..boundary.gaps import prescribed_velocity
 from ..constraints.axis_laws import UNBOUNDED, row_law
-from ..constraints.clamped_linear import clamped_linear, delay_of
+from ..constraints.clamped_linear import clamped_linear, rigid_delay
 from ..constraints.coupler_pool import ROWS, Anchor, relative_velocity
 from ..constraints.couplers import (
     Held,
@@ -48,7 +48,7 @@ class CouplerRows:
 @wp.func
 def closing_time(dt: wp.float64):
     """In which a row that holds closes its error [s]."""
-    return dt + delay_of(dt)
+    return dt + rigid_delay(dt)
 
 
 @wp.func

@@ -43,7 +43,7 @@ def regularization(beta, w, k, tau, dt):
     return max(near_rigid(beta, w), 1.0 / (dt * k * (dt + tau)))
 
 
-def delay_of(dt):
+def rigid_delay(dt):
     """Delay with which near-rigid rows close their errors [s]."""
     return max(dt, LEAST_DELAY)
 

@@ -29,7 +29,7 @@ from .basics import (
     quat_mul,
     unit,
 )
-from .convex import STIFFEST, clamped_linear, delay_of, dry_regularization, limit_gains, near_rigid, regularization
+from .convex import STIFFEST, clamped_linear, dry_regularization, limit_gains, near_rigid, regularization, rigid_delay
 from .hung import bends, hung_loads
 from .rods import rod_rows, twist_about
 
@@ -342,7 +342,7 @@ class RowMaker:
         """Square of the time for which errors foresee how they accelerate [s^2]; less where a body turns far."""
         if self.options.position_update != "symplectic":
             return 0.0
-        return 0.5 * self.dt * (self.dt + delay_of(self.dt)) * pair.share_foreseen(self.dt)
+        return 0.5 * self.dt * (self.dt + rigid_delay(self.dt)) * pair.share_foreseen(self.dt)
 
     def chord(self, pair):
         """By how much two anchors come apart in a step because bodies go along chords, as far as it is taken off [m]."""
@@ -355,7 +355,7 @@ class RowMaker:
         """Hold a direction: its error halves in a step, or closes as fast as its Jacobian keeps what it promises."""
         u, w = self.m.unknown, self.weight(J)
         turns = float(np.sum(bend[u] / np.diag(self.A)[u])) / inert
-        v_hat = -(gap + ahead * acceleration) / (self.dt + delay_of(self.dt))
+        v_hat = -(gap + ahead * acceleration) / (self.dt + rigid_delay(self.dt))
         if turns > 0.0:
             v_hat = min(max(v_hat, -w / (turns * self.dt)), w / (turns * self.dt))
         return self.row("hold", joint, -1, J, v_hat, near_rigid(self.options.near_rigid_coupling, w))

@@ -17,12 +17,12 @@ from .convex import (
     Row,
     Solution,
     Spin,
-    delay_of,
     dry_regularization,
     limit_gains,
     minimize,
     near_rigid,
     regularization,
+    rigid_delay,
     slip_limits,
 )
 from .couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured, require_known
@@ -510,7 +510,7 @@ class Materials:
             k, tau = weights[0] * kb, self.tau[a] + self.tau[b]
             mu = 2.0 * mu_a * mu_b / (mu_a + mu_b) if mu_a + mu_b > 0.0 else 0.0
         if self.unset[a] and self.unset[b]:  # as stiff as the step resolves, critically damped
-            k, tau = RIGID, delay_of(dt)
+            k, tau = RIGID, rigid_delay(dt)
         return k, tau, mu, weights
 
     def restitution(self, a, b):
