@@ -142,7 +142,8 @@ class Recorder:
             inputs += [motion_after, self._motion_after(solver), 1, frame.dt]
             self._launch(straighten, size.tree_count, inputs)
         if couplings and size.loop_joints:
-            inputs = [scene.tree, scene.joints, ties[0], motion_after, frame.orders, frame.after, frame.dt]
+            # The step has counted their turns, from where it began, which its end does not know any more.
+            inputs = [scene.tree, scene.joints, ties[0], motion_after, frame.orders, frame.after, 0.0]
             self._launch(publish_loop_joints, couplings, inputs)
 
     def _launch(self, kernel, count: int, inputs: list) -> None:
