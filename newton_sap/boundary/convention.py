@@ -103,9 +103,11 @@ def orders_of(state_in, state_out, control, reference_is_com: bool) -> Orders:
 
 
 def orders_at_end(orders: Orders) -> Orders:
-    """Return the orders in which the end of the step is read again."""
+    """Return the orders in which the end of the step is read again, forces being those of the step."""
     end = Orders()
     end.qd_in = orders.qd_out
+    end.joint_f = orders.joint_f
+    end.body_f = orders.body_f
     end.reference_is_com = orders.reference_is_com
     return end
 

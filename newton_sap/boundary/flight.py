@@ -21,10 +21,10 @@ from ..constraints.coupling_table import (
 from ..coupling_bundles import CouplingTable
 from ..linalg.lanes import sync
 from ..multibody.efforts import Efforts, external_wrench
-from ..multibody.free_motion import point_velocity
 from ..multibody.spatial import linear, to_quatd, to_vec3d, velocity_at
 from ..workspace import Bodies, ContactPool, Joints, Motion, StateArrays, Tree
 from .convention import Orders
+from .gaps import free_velocity
 from .output import publish_link
 from .topology import Topology, flying_links
 
@@ -204,14 +204,14 @@ def copy_coordinates(joints: Joints, placed: StateArrays, out: StateArrays, join
 
 @wp.func
 def move_root(
-    joints: Joints, orders: Orders, placed: StateArrays, out: StateArrays, joint: int, body: int, flight: Flight
+    joints: Joints, orders_after: Orders, placed: StateArrays, out: StateArrays, joint: int, body: int, flight: Flight
 ):
     """Move the point of a free joint, or of a root that no joint moves, and add to its velocity."""
     if joint >= 0:
         shift = in_anchor(joints, joint, flight.shift)
         gain = in_anchor(joints, joint, flight.gain)
         q = joints.q_start[joint]
-        qd = joints.qd_start[joint] + 3 * orders.qd_out
+        qd = joints.qd_start[joint] + 3 * orders_after.qd_in
         for i in range(3):
             out.joint_q[q + i] = wp.float32(wp.float64(placed.joint_q[q + i]) + shift[i])
             out.joint_qd[qd + i] = wp.float32(wp.float64(placed.joint_qd[qd + i]) + gain[i])
@@ -224,22 +224,13 @@ def move_root(
         out.body_qd[body] = wp.spatial_vector(wp.vec3(v), wp.spatial_bottom(V))
 
 
-@wp.func
-def at_end(orders: Orders):
-    """The orders in which the end of the step is read again."""
-    end = Orders()
-    end.qd_in = orders.qd_out
-    end.reference_is_com = orders.reference_is_com
-    return end
-
-
 @wp.kernel
 def straighten(
     tree: Tree,
     joints: Joints,
     bodies: Bodies,
     m: Motion,
-    orders: Orders,
+    orders_after: Orders,
     efforts: Efforts,
     placed: StateArrays,
     out: StateArrays,
@@ -255,15 +246,15 @@ def straighten(
     t = tree.first_tree + wp.tid()
     if m.flight[t] != FLEW and apart == 0:
         return
-    flight = flight_of(tree, joints, bodies, m, after, orders, efforts, t, dt)
+    flight = flight_of(tree, joints, bodies, m, after, orders_after, efforts, t, dt)
     root = tree.trees[t].link_start
     for link in range(root, tree.trees[t + 1].link_start):
         joint = tree.links[link].joint
         if joint >= 0 and apart == 1:
             copy_coordinates(joints, placed, out, joint)
         if link == root and (joint < 0 or m.flight[t] == FLEW):
-            move_root(joints, orders, placed, out, joint, tree.links[link].body, flight)
-        publish_link(tree, joints, bodies, moved, at_end(orders), out, link)
+            move_root(joints, orders_after, placed, out, joint, tree.links[link].body, flight)
+        publish_link(tree, joints, bodies, moved, orders_after, out, link)
 
 
 @wp.struct
@@ -299,7 +290,7 @@ def bend(
     root = tree.trees[t].link_start
     lacks = observed.momentum[t] + linear(m.momentum[root])
     for link in range(root, tree.trees[t + 1].link_start):
-        velocity = point_velocity(tree, m, observed.v, link, m.com[link])
+        velocity = velocity_at(free_velocity(tree, m, observed.v, link), m.com[link])
         lacks -= wp.float64(bodies.mass[tree.links[link].body]) * velocity
     gain = rate_after(tree, joints, bodies, m, orders, efforts, t, dt) - lacks / mass_of(tree, bodies, t)
     if tree.links[root].joint >= 0:
@@ -328,7 +319,15 @@ class Flights:
         if not self.kernels:
             return
         self._note(solver)
-        inputs = [solver.joints, solver.bodies, solver.motion, frame.orders, frame.efforts, frame.after, frame.after]
+        inputs = [
+            solver.joints,
+            solver.bodies,
+            solver.motion,
+            frame.orders_after,
+            frame.efforts,
+            frame.after,
+            frame.after,
+        ]
         solver.launches.trees(straighten, [*inputs, solver.motion_after, solver.motion_after, 0, frame.dt])
 
     def _note(self, solver) -> None:

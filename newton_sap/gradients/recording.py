@@ -138,7 +138,7 @@ class Recorder:
         inputs += [motion_after, frame.orders_after, self._update, frame.dt]
         self._launch(integrate, size.tree_count, inputs)
         if solver.flights.kernels:
-            inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders, scene.efforts, placed, frame.after]
+            inputs = [scene.tree, scene.joints, scene.bodies, m, frame.orders_after, scene.efforts, placed, frame.after]
             inputs += [motion_after, self._motion_after(solver), 1, frame.dt]
             self._launch(straighten, size.tree_count, inputs)
         if couplings and size.loop_joints:

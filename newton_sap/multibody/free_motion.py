@@ -10,7 +10,7 @@ from .efforts import Efforts, external_wrench, joint_effort
 from .gyroscopic import TOGETHER, gyroscopic_impulse
 from .mass_matrix import factor_free_motion, solve_free, write_column
 from .reach import add_reactions, driven_speed, free_speed, note_pushes
-from .spatial import angular, cross_force, inertia_times, linear, motion, velocity_at
+from .spatial import angular, cross_force, inertia_times, linear, motion
 from .tension import tension_through
 from .velocity_products import follow_change, rounds_needed
 
@@ -153,13 +153,3 @@ def solve_free_motion(tree: Tree, m: Motion, t: int):
     for i in range(size):
         m.v[first + i] = m.v_star[first + i]
         m.travel[first + i] = m.v_star[first + i]
-
-
-@wp.func
-def point_velocity(tree: Tree, m: Motion, v: wp.array[wp.float64], link: int, point: wp.vec3d):
-    """Velocity of a link's material at a point, for any generalised velocity."""
-    total = wp.vec3d()
-    for p in range(tree.links[link].path_start, tree.links[link + 1].path_start):
-        dof = tree.path_dof[p]
-        total += velocity_at(m.column[dof], point) * v[dof]
-    return total
