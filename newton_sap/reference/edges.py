@@ -10,7 +10,7 @@ import numpy as np
 from .shapes import CONE, CYLINDER, Solids, pose
 
 FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7
-BEARS, STEEP = 0.995, 0.25
+BEARS, STEEP, REPORTED = 0.995, 0.25, 2e-5
 
 
 @dataclass
@@ -111,7 +111,7 @@ class _EdgeAndPlane:
         """How far [m] a point of the plane may be reported from it, on the round body, with a normal at an angle."""
         sine = 0.0 if away is None else np.linalg.norm(np.cross(self.up, away))
         return (
-            ROUNDING * (1.0 + np.linalg.norm(at)) + FLUSH * np.linalg.norm(self.point - at) + SLID * self.radius * sine
+            REPORTED + ROUNDING * np.linalg.norm(at) + FLUSH * np.linalg.norm(self.point - at) + SLID * self.radius * sine
         )
 
     def is_flat(self) -> bool:

@@ -28,6 +28,7 @@ from .convex import (
 from .couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured, require_known
 from .edges import Place, internal_edges, rolled_over
 from .flight import straighten
+from .grazing import leave_by_face
 from .hunt_crossley import HuntCrossley
 from .multibody import Multibody, Snapshot
 from .passing import longest_apart
@@ -328,14 +329,14 @@ class ReferenceSolver(Multibody):
                 support, surface = ([x[s] + reach[s] for s in (0, 1)] for x in (support, surface))
             if not n.any():
                 continue
-            n = unit(n)
-            margins = float(data["margin0"][i]) + float(data["margin1"][i])
-            phi0 = n @ (support[1] - support[0]) - margins
+            margin = [float(data[f"margin{s}"][i]) for s in (0, 1)]
+            n, support, surface = leave_by_face(self.model, kin, shapes, unit(n), support, surface, margin)
+            phi0 = n @ (support[1] - support[0]) - sum(margin)
             spared = 0.0
             if phi0 > 0.0 and not self.options.dissipation_ahead_of_touch:
                 if twist is not None:
                     twists = [twist(body) for body in bodies]
-                    n, phi0 = longest_apart(self.model, kin, shapes, twists, surface, n, phi0, margins, dt)
+                    n, phi0 = longest_apart(self.model, kin, shapes, twists, surface, n, phi0, sum(margin), dt)
                 sides = zip(shapes, bodies, support, (-n, n), strict=True)
                 spared = sum(rolled_over(self.model, kin, *side, dt) for side in sides)
             yield Place(i, shapes, bodies, n, surface, phi0, spared)
