@@ -41,7 +41,7 @@ BAD = "test_bad_input"
 FEATURES: dict[str, list[Feature]] = {
     "Joints of a tree": [
         Feature("prismatic, revolute, ball, fixed, free, D6", YES, f"{REFERENCE}::test_each_joint_type_equals_the_reference", "yyyyyy"),
-        Feature("free joint below a moving body", YES, "test_boundary::test_descendant_free_body_flies_alone", "nypyyp"),
+        Feature("free joint below a moving body", YES, "test_flying_below::test_it_flies_straight_on", "nypyyp"),
         Feature("distance", YES, f"{COUPLINGS}::test_distance_joint_swings_with_the_period_of_a_pendulum", "npnynp", "minimum and maximum, in a tree or as a loop"),
         Feature("rod (cable)", YES, "test_rods::test_a_cable_hangs_as_its_energy_says", "nnnnyn", "stretch, shear, bend, twist with damping; the time of a step grows as the length; bodies on rods go by `body_q`"),
         Feature("anchor frames and axes changed at run time", YES, f"{RUNTIME}::test_joint_frames_change_at_run_time", "yyyyyy"),

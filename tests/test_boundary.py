@@ -263,9 +263,8 @@ def test_descendant_free_body_flies_alone():
     below = fly(model, [arm_pose, POSE], [arm_velocity, TWIST], steps, dt)
     alone = fly(free_body_model(wp.transform_identity(), wp.transform_identity()), [POSE], [TWIST], steps, dt)
     assert_consistent(model, below)
-    # The relative coordinates are first-order accurate in time, hence errors of dt times an acceleration.
-    np.testing.assert_allclose(below.body_q.numpy()[1], alone.body_q.numpy()[0], atol=1e-3)
-    np.testing.assert_allclose(below.body_qd.numpy()[1], alone.body_qd.numpy()[0], atol=1e-2)
+    np.testing.assert_allclose(below.body_q.numpy()[1], alone.body_q.numpy()[0], atol=2e-5)
+    np.testing.assert_allclose(below.body_qd.numpy()[1], alone.body_qd.numpy()[0], atol=2e-4)
     assert below.joint_qd.numpy()[0] == pytest.approx(2.0, abs=1e-5)
 
 

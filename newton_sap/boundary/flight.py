@@ -21,7 +21,10 @@ from ..constraints.coupling_table import (
 from ..coupling_bundles import CouplingTable
 from ..linalg.lanes import sync
 from ..multibody.efforts import Efforts, external_wrench
-from ..multibody.spatial import linear, to_quatd, to_vec3d, velocity_at
+from ..multibody.joints import flies
+from ..multibody.paths import velocity_by
+from ..multibody.pending import carrier_after, carrier_velocity_after, pending_move
+from ..multibody.spatial import angular, linear, to_quatd, to_vec3d, velocity_at
 from ..workspace import Bodies, ContactPool, Joints, Motion, StateArrays, Tree
 from .convention import Orders
 from .gaps import free_velocity
@@ -263,6 +266,7 @@ class Observed:
 
     v: wp.array[wp.float64]  # (D,)
     momentum: wp.array[wp.vec3d]  # (T,) linear momentum of trees there [N s]
+    after: Motion  # where links are then, and how fast, if any flies below another one
 
 
 @wp.kernel
@@ -300,11 +304,40 @@ def bend(
         observed.v[slide + i] = observed.v[slide + i] - gain[i]
 
 
+@wp.kernel
+def see_from_start(
+    tree: Tree,
+    joints: Joints,
+    m: Motion,
+    observed: Observed,
+    dt: wp.float64,
+):
+    """Turn observed rates of what flies below another link, which are relative to that, into those of its solve."""
+    t = tree.first_tree + wp.tid()
+    for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
+        above = tree.links[link].parent
+        if above >= 0 and flies(joints, tree.links[link].joint):
+            anchor = carrier_after(tree, joints, m, observed.after, link, dt)
+            point = wp.transform_point(pending_move(tree, m, t, dt), observed.after.com[link])
+            V = carrier_velocity_after(tree, m, observed.after, link, point, dt)
+            start = velocity_by(tree, m, observed.v, above)
+            dof = tree.links[link].dof_start
+            w = wp.vec3d(observed.v[dof], observed.v[dof + 1], observed.v[dof + 2])
+            v = wp.vec3d(observed.v[dof + 3], observed.v[dof + 4], observed.v[dof + 5])
+            w = wp.transform_vector(anchor, w) + angular(V) - angular(start)
+            v = wp.transform_vector(anchor, v) + linear(V) - velocity_at(start, m.com[link])
+            for i in range(3):
+                axis = linear(m.column[dof + 3 + i])
+                observed.v[dof + i] = wp.dot(axis, w)
+                observed.v[dof + 3 + i] = wp.dot(axis, v)
+
+
 class Flights:
     """Which trees of a model may fly; tells ``motion`` and straightens their paths at the end of each step."""
 
     def __init__(self, motion: Motion, table: CouplingTable, topology: Topology, model, update: str):
-        may = _may_fly(topology, model) if update == "symplectic" else np.zeros(topology.tree_count, bool)
+        symplectic = update == "symplectic"
+        may = _may_fly(topology, model) if symplectic else np.zeros(topology.tree_count, bool)
         coupling, tree = _outer_ties(table, topology, may)
         start = np.searchsorted(topology.arrays["tree_group"][tree], np.arange(topology.group_count + 1))
         self._ties = Ties()
@@ -312,6 +345,7 @@ class Flights:
             setattr(self._ties, name, wp.array(values, dtype=wp.int32, device=model.device))
         self.kernels = [note_flights, straighten] if may.any() else []
         self.kernels += [note_ties] if len(tree) else []
+        self._below = symplectic and _fly_below(topology, model)
         motion.flight.assign(np.where(may, int(FLEW), int(NEVER)))
 
     def straighten(self, solver, frame) -> None:
@@ -340,12 +374,17 @@ class Flights:
         observed = Observed()
         observed.v = wp.clone(solver.motion_after.v0)
         observed.momentum = wp.zeros(solver.topology.tree_count, dtype=wp.vec3d, device=solver.device)
+        if self._below:  # the solve uses the originals
+            for name in ("position", "rotation", "com", "velocity"):
+                setattr(observed.after, name, wp.clone(getattr(solver.motion_after, name)))
         if self.kernels:
             solver.launches.trees(note_momentum, [solver.bodies, solver.motion_after, observed])
         return observed
 
     def bend(self, solver, frame, observed: Observed) -> None:
         """Turn rates observed at the end of a step that was just found into those of its solve."""
+        if self._below:
+            solver.launches.trees(see_from_start, [solver.joints, solver.motion, observed, frame.dt])
         if not self.kernels:
             return
         self._note(solver)
@@ -361,6 +400,16 @@ def _may_fly(topology: Topology, model) -> np.ndarray:
     starts = topology.arrays["tree_link_start"][: count + 1]
     flies = flying_links(model, topology.arrays["link_joint"][: topology.link_count]).astype(int)
     return (np.diff(starts) > 1) & (flies[starts[:-1]] == 1) & (np.add.reduceat(flies, starts[:-1]) == 1)
+
+
+def _fly_below(topology: Topology, model) -> bool:
+    """Return whether any link flies on a joint below another one."""
+    links = topology.link_count
+    return bool(
+        np.any(
+            flying_links(model, topology.arrays["link_joint"][:links]) & (topology.arrays["link_parent"][:links] >= 0)
+        )
+    )
 
 
 def _outer_ties(table: CouplingTable, topology: Topology, may: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

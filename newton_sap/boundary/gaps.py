@@ -3,7 +3,7 @@
 import warp as wp
 
 from ..multibody.paths import is_moved
-from ..multibody.spatial import angular, motion, to_vec3d
+from ..multibody.spatial import angular, motion, to_transformd, to_vec3d
 from ..workspace import Bodies, Motion, Shapes, StateArrays, Tree
 from .contact_materials import ContactOptions
 from .contact_rows import ContactRows, hidden, shown
@@ -16,7 +16,6 @@ from .shape_geometry import (
     depth_in_ellipsoid,
     out_of_ellipsoid,
     shape_pose,
-    to_transformd,
 )
 
 wp.set_module_options({"enable_backward": False})

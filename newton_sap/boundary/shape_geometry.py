@@ -3,7 +3,7 @@
 import newton
 import warp as wp
 
-from ..multibody.spatial import to_quatd, to_vec3d
+from ..multibody.spatial import to_transformd, to_vec3d
 from ..workspace import Motion, Shapes, StateArrays, Tree
 
 wp.set_module_options({"enable_backward": False})
@@ -19,12 +19,6 @@ REACH = wp.constant(wp.float64(5.0e-3))
 """Radius [m] of the ball that tells whether a surface has a normal."""
 LEVEL = wp.constant(wp.float64(0.02))
 """How far a surface may be out of level, over that radius."""
-
-
-@wp.func
-def to_transformd(X: wp.transform):
-    """Widen a transform to float64."""
-    return wp.transformd(to_vec3d(wp.transform_get_translation(X)), to_quatd(wp.transform_get_rotation(X)))
 
 
 @wp.func

@@ -7,7 +7,9 @@ from ..boundary.output import publish_link
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .joints import BALL, is_free, read_quaternion
 from .kinematics import child_anchor_inverse, reference_point
-from .spatial import rotation_of, to_vec3d
+from .paths import velocity_by
+from .pending import carrier_after, carrier_velocity_after
+from .spatial import angular, linear, rotation_of, to_transformd, to_vec3d, velocity_at
 
 wp.set_module_options({"enable_backward": False})
 
@@ -93,6 +95,41 @@ def advance_free(
         out.joint_q[q + i] = wp.float32(anchor[i])
     write_quaternion(out.joint_q, q + 3, after)
     store_free_velocity(m, orders, out, joints.qd_start[joint], dof, wp.quat_rotate(after * back, com))
+
+
+@wp.func
+def advance_free_below(
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    m: Motion,
+    orders: Orders,
+    out: StateArrays,
+    motion_after: Motion,
+    link: int,
+    dt: wp.float64,
+):
+    """Move a body that flies on a joint below another one as by itself, and store where and how fast it is as seen from there."""
+    joint = tree.links[link].joint
+    com = to_vec3d(bodies.com[tree.links[link].body])
+    moves = velocity_by(tree, m, m.travel, link)
+    point = m.com[link] + dt * velocity_at(moves, m.com[link])
+    turned = wp.normalize(rotation_of(dt * angular(moves)) * m.rotation[link])
+    anchor = carrier_after(tree, joints, m, motion_after, link, dt)
+    body = wp.transformd(point - wp.quat_rotate(turned, com), turned)
+    seen = wp.transform_inverse(anchor) * body * to_transformd(joints.X_c[joint])
+    q = joints.q_start[joint]
+    place = wp.transform_get_translation(seen)
+    for i in range(3):
+        out.joint_q[q + i] = wp.float32(place[i])
+    write_quaternion(out.joint_q, q + 3, wp.normalize(wp.transform_get_rotation(seen)))
+    velocity = velocity_by(tree, m, m.v, link)
+    carrier = carrier_velocity_after(tree, m, motion_after, link, point, dt)
+    back = wp.transform_inverse(anchor)
+    w = wp.transform_vector(back, angular(velocity) - angular(carrier))
+    v_C = wp.transform_vector(back, velocity_at(velocity, m.com[link]) - linear(carrier))
+    r_OC = wp.transform_vector(back, wp.quat_rotate(turned, com))
+    write_free_velocity(orders, out.joint_qd, joints.qd_start[joint], w, v_C, r_OC)
 
 
 @wp.func
@@ -195,6 +232,8 @@ def integrate(
             keep_link(tree, joints, bodies, m, orders, state, out, link)
         elif joint < 0:
             advance_free_body(tree, bodies, m, orders, out, link, update, dt)
+        elif is_free(joints.type[joint]) and update == SYMPLECTIC and tree.links[link].parent >= 0:
+            advance_free_below(tree, joints, bodies, m, orders, out, motion_after, link, dt)
         elif is_free(joints.type[joint]):
             advance_free(tree, joints, bodies, m, orders, state, out, link, update, dt)
         else:

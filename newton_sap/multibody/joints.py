@@ -10,7 +10,7 @@ import newton
 import warp as wp
 
 from ..workspace import Joints, Motion
-from .spatial import cross_motion, motion, rotation_about, to_quatd, to_vec3d
+from .spatial import angular, cross_motion, motion, rotation_about, to_quatd, to_vec3d, velocity_at
 
 wp.set_module_options({"enable_backward": False})
 
@@ -127,8 +127,26 @@ def through_ball(m: Motion, joints: Joints, joint_q: wp.array[wp.float32], joint
 
 
 @wp.func
-def through_free(m: Motion, dof: int, frame: MovingFrame, offset: wp.vec3d, turn: wp.quatd, reference: wp.vec3d):
-    """Through a free joint; ``reference`` is the velocity's reference point in the child-anchor frame."""
+def straight_on(V: wp.spatial_vectord, change: wp.spatial_vectord, pivot: wp.vec3d):
+    """Product of a velocity and a change of it in a body whose spin and whose velocity of a pivot stay what they are."""
+    return motion(wp.vec3d(), wp.cross(velocity_at(V, pivot), angular(change)))
+
+
+@wp.func
+def through_free(
+    m: Motion,
+    dof: int,
+    frame: MovingFrame,
+    offset: wp.vec3d,
+    turn: wp.quatd,
+    reference: wp.vec3d,
+    by_itself: int,
+):
+    """Through a free joint; ``reference`` is the velocity's reference point in the child-anchor frame.
+
+    What moves ``by_itself`` goes straight on while nothing accelerates it, whatever its parent does; else its rates stay
+    what they are in the parent's turning axes.
+    """
     parent = frame.velocity
     axes = wp.quat_to_matrix(frame.rotation)
     anchor = frame.position + wp.quat_rotate(frame.rotation, offset)
@@ -145,6 +163,8 @@ def through_free(m: Motion, dof: int, frame: MovingFrame, offset: wp.vec3d, turn
         axis = wp.vec3d(axes[0, i], axes[1, i], axes[2, i])
         frame = add_dof(m, dof + 3 + i, motion(wp.vec3d(), axis), parent, frame)
     # The pivot of the rotations slides relative to the parent.
-    frame.bias = frame.bias + motion(wp.vec3d(), wp.cross(slide, spin))
+    relative = frame.bias + motion(wp.vec3d(), wp.cross(slide, spin))
+    absolute = straight_on(frame.velocity, frame.velocity, pivot)
+    frame.bias = wp.where(by_itself == 1, absolute, relative)
     frame.position = anchor
     return frame

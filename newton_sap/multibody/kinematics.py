@@ -56,7 +56,8 @@ def through_joint(
     if is_free(kind):
         reference = reference_point(reference_is_com, origin, back, com)
         q = joints.q_start[joint]
-        frame = through_free(m, dof, frame, read3(joint_q, q), read_quaternion(joint_q, q + 3), reference)
+        turn = read_quaternion(joint_q, q + 3)
+        frame = through_free(m, dof, frame, read3(joint_q, q), turn, reference, reference_is_com)
     elif kind == BALL:
         frame = through_ball(m, joints, joint_q, joint, dof, frame)
     else:
@@ -106,7 +107,7 @@ def place_free_body(
         m.v0[first + i] = u[i]
     reference = reference_point(orders.reference_is_com, wp.vec3d(), wp.quat_identity(dtype=wp.float64), com)
     offset = to_vec3d(wp.transform_get_translation(state.body_q[body]))
-    return through_free(m, first, parent, offset, turn, reference)
+    return through_free(m, first, parent, offset, turn, reference, 1)
 
 
 @wp.func

@@ -14,6 +14,20 @@ def is_moved(tree: Tree, m: Motion, link: int):
 
 
 @wp.func
+def velocity_by(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int):
+    """Velocity of a link at the start of the step, by some rates of its free dofs and those that are prescribed."""
+    total = wp.spatial_vectord()
+    free = tree.links[link].path_start + m.locked[tree.links[link].tree]
+    for p in range(tree.links[link].path_start, tree.links[link + 1].path_start):
+        dof = tree.path_dof[p]
+        if p < free:
+            total += m.column[dof] * m.v0[dof]
+        else:
+            total += m.column[dof] * rates[dof]
+    return total
+
+
+@wp.func
 def has_pushes(tree: Tree, link: int):
     """Whether a joint of six velocities that moves no link ends at this one."""
     pushed = tree.pushes > 0

@@ -88,6 +88,12 @@ def to_quatd(x: wp.quat):
 
 
 @wp.func
+def to_transformd(X: wp.transform):
+    """Widen a transform to float64."""
+    return wp.transformd(to_vec3d(wp.transform_get_translation(X)), to_quatd(wp.transform_get_rotation(X)))
+
+
+@wp.func
 def to_mat33d(x: wp.mat33):
     """Widen a matrix to float64 and make it symmetric."""
     m = wp.mat33d()

@@ -13,7 +13,7 @@ from ..workspace import Bodies, Joints, Motion, Tree
 from .efforts import Efforts, external_wrench
 from .gyroscopic import gyroscopic_products, share_of_midpoint, turns_far
 from .holding import MOST_BORNE, let_joints_hold, share_held
-from .joints import BALL, MOST_AXES, flies
+from .joints import BALL, MOST_AXES, flies, straight_on
 from .mass_matrix import solve_free
 from .spatial import angular, cross_motion, velocity_at, wrench_at
 
@@ -55,17 +55,12 @@ def three(m: Motion, rates: wp.array[wp.float64], dof: int):
 
 
 @wp.func
-def carried_freely(m: Motion, change: Motion, dof: int, swing: Swing):
-    """All six axes stay with the parent, but for the pivot of the turning ones, which slides."""
-    turning = three(m, m.v0, dof)
-    turning_change = three(m, change.v0, dof)
-    sliding = three(m, m.v0, dof + 3)
-    sliding_change = three(m, change.v0, dof + 3)
-    through = carried(swing, turning + sliding, turning_change + sliding_change)
+def carried_freely(m: Motion, change: Motion, dof: int, com: wp.vec3d, swing: Swing):
+    """Whatever carries it, it goes straight on."""
     out = Swing()
-    out.velocity = through.velocity
-    out.change = through.change
-    out.bias = through.bias + cross_motion(sliding, turning_change) + cross_motion(sliding_change, turning)
+    out.velocity = swing.velocity + three(m, m.v0, dof) + three(m, m.v0, dof + 3)
+    out.change = swing.change + three(m, change.v0, dof) + three(m, change.v0, dof + 3)
+    out.bias = straight_on(out.velocity, out.change, com) + straight_on(out.change, out.velocity, com)
     return out
 
 
@@ -82,7 +77,7 @@ def swing_of(tree: Tree, joints: Joints, m: Motion, change: Motion, link: int):
     dof = tree.links[link].dof_start
     axes = tree.links[link + 1].dof_start - dof
     if flies(joints, joint):
-        swing = carried_freely(m, change, dof, swing)
+        swing = carried_freely(m, change, dof, m.com[link], swing)
     elif joints.type[joint] == BALL:
         swing = carried(swing, three(m, m.v0, dof), three(m, change.v0, dof))
     else:

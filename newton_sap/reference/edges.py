@@ -111,7 +111,10 @@ class _EdgeAndPlane:
         """How far [m] a point of the plane may be reported from it, on the round body, with a normal at an angle."""
         sine = 0.0 if away is None else np.linalg.norm(np.cross(self.up, away))
         return (
-            REPORTED + ROUNDING * np.linalg.norm(at) + FLUSH * np.linalg.norm(self.point - at) + SLID * self.radius * sine
+            REPORTED
+            + ROUNDING * np.linalg.norm(at)
+            + FLUSH * np.linalg.norm(self.point - at)
+            + SLID * self.radius * sine
         )
 
     def is_flat(self) -> bool:

@@ -64,6 +64,8 @@ class Kinematics:
     pivot_rate: np.ndarray
     path: list[list[int]]
     """The dofs that move each body, root first."""
+    straight: np.ndarray
+    """The nearest body, at or above each, that flies on a joint below another one, and goes straight on; -1 for none."""
 
     def to_world(self, body, point):
         """Map a point of a body [m] to the world; body -1 is the world itself."""
@@ -85,8 +87,12 @@ class Kinematics:
 
     def bias_acceleration(self, body, v):
         """Accelerations ``(angular, linear at the COM)`` of a body while the generalised acceleration is zero."""
-        alpha, a = np.zeros(3), np.zeros(3)
-        for k in self.path[body]:
+        alpha, a, start = np.zeros(3), np.zeros(3), 0
+        if self.straight[body] >= 0:
+            carrier = self.straight[body]
+            start = len(self.path[carrier])
+            a = np.cross(self.omega[carrier], self.v_com[body] - self.v_com[carrier])
+        for k in self.path[body][start:]:
             if self.angular[k]:
                 arm, arm_rate = self.com[body] - self.pivot[k], self.v_com[body] - self.pivot_rate[k]
                 alpha += v[k] * self.axis_rate[k]
@@ -253,6 +259,7 @@ class Multibody:
             anchor=np.zeros((len(m.type), 3, 3)),
             angular=np.zeros(m.dofs, bool),
             path=[[] for _ in range(m.bodies)],
+            straight=np.full(m.bodies, -1),
             **{name: np.zeros((m.dofs, 3)) for name in ("axis", "axis_rate", "pivot", "pivot_rate")},
         )
         for b in range(m.bodies):
@@ -299,6 +306,9 @@ class Multibody:
             kin.omega[c] = omega_p + omega_joint
             kin.v_com[c] = parent_velocity(kin.com[c]) + v_slide + np.cross(omega_joint, kin.com[c] - pivot)
             kin.path[c] = (kin.path[p] if p >= 0 else []) + list(dofs)
+            if p >= 0:
+                flies = kind in FLYING and self.position_update == "symplectic"
+                kin.straight[c] = c if flies else kin.straight[p]
         return kin
 
     def integrate(self, m, v0, v, dt):

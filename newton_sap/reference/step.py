@@ -31,6 +31,7 @@ from .flight import straighten
 from .grazing import leave_by_face
 from .hunt_crossley import HuntCrossley
 from .multibody import Multibody, Snapshot
+from .nested import fly_on
 from .passing import longest_apart
 from .shapes import Solids, find_normal
 
@@ -136,7 +137,8 @@ class ReferenceSolver(Multibody):
 
         gamma = [_describe_contact(c, v) for c in touching if isinstance(c, Contact)]
         pushed = [contact["bodies"] for contact in gamma if contact["gamma_W"].any()]
-        q_new, v_new = straighten(self, m, kin, v, self.integrate(m, v0, travel, dt), pushed, ties, dt)
+        q_new, v_new = fly_on(self, m, kin, v, travel, self.integrate(m, v0, travel, dt), dt)
+        q_new, v_new = straighten(self, m, kin, v_new, q_new, pushed, ties, dt)
         qd_new = self.to_public(m, q_new, v_new)
         after = self.kinematics(m, q_new, v_new)
         for j, (q, qd) in measured(m, after, v).items():
