@@ -19,6 +19,7 @@ from .multibody.gyroscopic import TIED
 from .multibody.holding import ALL_HELD, MOST_BORNE, holding_impulse, share_held
 from .multibody.mass_matrix import factor_free_motion, solve_free
 from .multibody.velocity_products import (
+    add_applied,
     add_products,
     gather_momentum,
     gather_push,
@@ -71,6 +72,7 @@ def gather_loads(
             unlocked = tree.trees[t].dof_start + m.locked[t]
             for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
                 project_change(tree, m, change, t, link)
+                add_applied(tree, joints, m, change, efforts, q, t, link, step.dt)
                 for dof in range(wp.max(unlocked, tree.links[link].dof_start), tree.links[link + 1].dof_start):
                     load = change.v0[dof]
                     m.travel[dof] = holding_impulse(tree, joints, m, efforts, q, link, dof, load, step.dt)

@@ -7,7 +7,7 @@ Momenta become changes by solves with ``A`` and what couplings add to it. Each i
 import warp as wp
 
 from ..constraints.clamped_linear import clamped_linear
-from ..multibody.efforts import external_wrench
+from ..multibody.efforts import applied_effort, external_wrench
 from ..multibody.free_motion import known_impulse, own_momentum
 from ..multibody.gyroscopic import TIED, TOGETHER
 from ..multibody.holding import ALL_HELD, MOST_BORNE, holding_impulse, share_held
@@ -109,9 +109,15 @@ def impulse_at_start(scene: Scene, m: Motion, link: int, IV: wp.spatial_vectord)
 
 @wp.kernel
 def gather_loads(scene: Scene, m: Motion, c: Changes):
-    """What velocity products and forces from outside give the dofs."""
+    """What velocity products, forces from outside and what is applied give the dofs."""
     link = wp.tid()
     tree = scene.tree
+    start = tree.links[link].dof_start
+    unlocked = tree.trees[tree.links[link].tree].dof_start + m.locked[tree.links[link].tree]
+    for dof in range(wp.max(unlocked, start), tree.links[link + 1].dof_start):
+        joint_q = scene.before.joint_q
+        effort = applied_effort(tree, scene.joints, scene.efforts, joint_q, link, dof - start, m.v0[dof])
+        wp.atomic_add(c.load, dof, scene.step.dt * effort)
     impulse = impulse_at_start(scene, m, link, own_momentum(m, link))
     for p in range(tree.links[link].path_start + m.locked[tree.links[link].tree], tree.links[link + 1].path_start):
         dof = tree.path_dof[p]

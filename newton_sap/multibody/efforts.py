@@ -76,29 +76,51 @@ def external_wrench(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, order
 
 
 @wp.func
-def joint_effort(
-    tree: Tree, joints: Joints, efforts: Efforts, joint_q: wp.array[wp.float32], link: int, i: int, v0: wp.float64
-):
-    """Force on the i-th dof of a link's joint: ``joint_f``, the passive spring at q0 and, if asked for, the drive."""
+def spring_effort(tree: Tree, joints: Joints, joint_q: wp.array[wp.float32], link: int, i: int):
+    """Force of the passive spring on the i-th dof of a link's joint at q0; joints that fly have none."""
     joint = tree.links[link].joint
-    dof = tree.links[link].dof_start + i
-    public = tree.dofs[dof].qd
     effort = wp.float64(0.0)
     if not flies(joints, joint):
-        if efforts.joint_f.shape[0] > 0:
-            effort = wp.float64(efforts.joint_f[public])
-        stiffness = wp.float64(joints.stiffness[public])
+        dof = tree.links[link].dof_start + i
+        stiffness = wp.float64(joints.stiffness[tree.dofs[dof].qd])
         if stiffness != wp.float64(0.0):
             if joints.type[joint] == BALL:
                 q = read_quaternion(joint_q, joints.q_start[joint])
                 rest = read_quaternion(joints.rest_q, joints.q_start[joint])
-                effort += stiffness * rotation_vector(rest * wp.quat_inverse(q))[i]
+                effort = stiffness * rotation_vector(rest * wp.quat_inverse(q))[i]
             else:
                 coord = tree.dofs[dof].q
-                effort += stiffness * (wp.float64(joints.rest_q[coord]) - wp.float64(joint_q[coord]))
+                effort = stiffness * (wp.float64(joints.rest_q[coord]) - wp.float64(joint_q[coord]))
+    return effort
+
+
+@wp.func
+def applied_effort(
+    tree: Tree, joints: Joints, efforts: Efforts, joint_q: wp.array[wp.float32], link: int, i: int, v0: wp.float64
+):
+    """Force on the i-th dof of a link's joint for the whole step: ``joint_f``, and springs and drives integrated explicitly."""
+    joint = tree.links[link].joint
+    dof = tree.links[link].dof_start + i
+    effort = wp.float64(0.0)
+    if not flies(joints, joint):
+        if efforts.joint_f.shape[0] > 0:
+            effort = wp.float64(efforts.joint_f[tree.dofs[dof].qd])
+        if efforts.explicit_springs == 1:
+            effort += spring_effort(tree, joints, joint_q, link, i)
         if efforts.explicit_drives == 1 and tree.dofs[dof].q >= 0:
             drive = read_drive(tree, joints, efforts.targets, joint_q, joint, dof, wp.min(i, 2))
             effort += explicit_effort(drive, v0)
+    return effort
+
+
+@wp.func
+def joint_effort(
+    tree: Tree, joints: Joints, efforts: Efforts, joint_q: wp.array[wp.float32], link: int, i: int, v0: wp.float64
+):
+    """All that is known of the force on the i-th dof of a link's joint at the start of the step."""
+    effort = applied_effort(tree, joints, efforts, joint_q, link, i, v0)
+    if efforts.explicit_springs == 0:
+        effort += spring_effort(tree, joints, joint_q, link, i)
     return effort
 
 

@@ -1,10 +1,10 @@
-"""What holds against all else that moves a tree: drives, springs, efforts, dry friction and limits of joints, contacts (F 1.1)."""
+"""What holds against all else that moves a tree: drives, springs, dry friction and limits of joints, contacts (F 1.1)."""
 
 import warp as wp
 
 from ..constraints.drives import explicit_effort, read_drive
 from ..workspace import Joints, Motion, Tree
-from .efforts import Efforts, joint_effort, own_inertia
+from .efforts import Efforts, own_inertia, spring_effort
 from .gyroscopic import TIED, TOGETHER
 from .joints import flies
 from .mass_matrix import diagonal_entry, solve_free
@@ -51,9 +51,9 @@ def holding_impulse(
     load: wp.float64,
     dt: wp.float64,
 ):
-    """What a dof's joint gives it in a step at constant rate: all that is known of it before the solve.
+    """What a dof's joint gives it in a step at constant rate, where the solve has a say in it: as far as it is known before.
 
-    ``load`` is the impulse of all else on the dof, which friction and a limit answer.
+    ``load`` is the impulse of all else on the dof, ``joint_f`` included, which friction and a limit answer.
     """
     joint = tree.links[link].joint
     public = tree.dofs[dof].qd
@@ -62,11 +62,13 @@ def holding_impulse(
     v0 = m.v0[dof]
     i = dof - tree.links[link].dof_start
     armature, implicit = own_inertia(tree, joints, efforts, link, dof, dt)
-    impulse = dt * joint_effort(tree, joints, efforts, joint_q, link, i, v0) - implicit * v0
+    impulse = -implicit * v0
+    if efforts.explicit_springs == 0:
+        impulse += dt * spring_effort(tree, joints, joint_q, link, i)
     if flies(joints, joint):
         return impulse
     coord = tree.dofs[dof].q
-    if efforts.explicit_drives == 0 or coord < 0:  # others are among the efforts
+    if efforts.explicit_drives == 0 or coord < 0:  # others are applied
         drive = read_drive(tree, joints, efforts.targets, joint_q, joint, dof, wp.min(i, 2))
         impulse += dt * explicit_effort(drive, v0)
     friction = dt * wp.float64(joints.friction[public])

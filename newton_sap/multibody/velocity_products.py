@@ -10,7 +10,7 @@ import warp as wp
 
 from ..boundary.convention import Orders
 from ..workspace import Bodies, Joints, Motion, Tree
-from .efforts import Efforts, external_wrench
+from .efforts import Efforts, applied_effort, external_wrench
 from .gyroscopic import gyroscopic_products, share_of_midpoint, turns_far
 from .holding import MOST_BORNE, let_joints_hold, share_held
 from .joints import BALL, MOST_AXES, flies, straight_on
@@ -157,6 +157,25 @@ def project_change(tree: Tree, m: Motion, change: Motion, t: int, link: int):
 
 
 @wp.func
+def add_applied(
+    tree: Tree,
+    joints: Joints,
+    m: Motion,
+    change: Motion,
+    efforts: Efforts,
+    joint_q: wp.array[wp.float32],
+    t: int,
+    link: int,
+    dt: wp.float64,
+):
+    """Let ``change.v0`` of a link's dofs have what is applied to them for the whole step."""
+    start = tree.links[link].dof_start
+    for dof in range(wp.max(tree.trees[t].dof_start + m.locked[t], start), tree.links[link + 1].dof_start):
+        effort = applied_effort(tree, joints, efforts, joint_q, link, dof - start, m.v0[dof])
+        change.v0[dof] = change.v0[dof] + dt * effort
+
+
+@wp.func
 def gather_momentum(tree: Tree, m: Motion, change: Motion, t: int):
     """S^T of the links' momenta, into ``change.v0``. Parents get what their subtrees have."""
     start = tree.trees[t].link_start
@@ -275,6 +294,7 @@ def follow_change(
     """
     for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
         project_change(tree, m, change, t, link)
+        add_applied(tree, joints, m, change, efforts, joint_q, t, link, dt)
     let_joints_hold(tree, joints, m, change, efforts, joint_q, t, dt)
     if m.leans[t] == 1:
         let_contacts_hold(tree, joints, bodies, m, change, orders, efforts, t, dt)

@@ -359,6 +359,7 @@ class Multibody:
                 wrench[m.child[j]] += m.joint_f[dofs]  # a world wrench at the child's COM, without reaction
             else:
                 force[dofs] += m.joint_f[dofs]
+        applied = force.copy()  # for the whole step, as springs and drives are that are integrated explicitly
         for b in range(m.bodies):
             J_w, J_v = kin.jacobian(b, kin.com[b])
             R = quat_matrix(kin.quat[b])
@@ -383,6 +384,7 @@ class Multibody:
 
         if self.spring_integration == "explicit":
             stiffness[:] = 0.0
+            applied = force.copy()
         implicit = dt * m.damping[m.public_dof] + dt * dt * stiffness
         damped = implicit
         if self.position_update == "symplectic":
@@ -395,8 +397,8 @@ class Multibody:
         if u.any():
             v_star[u] = np.linalg.solve(A[np.ix_(u, u)], r[u] - A[np.ix_(u, known)] @ v0[known])
             if self.position_update == "symplectic":
-                load = dt * (outside + products)
-                hold = self._held(m, A, v0, load, dt * (force + holding) - implicit * v0, dt)
+                load = dt * (outside + products + applied)
+                hold = self._held(m, A, v0, load, dt * (force - applied + holding) - implicit * v0, dt)
                 push = np.where(m.leaning(touching)[m.joint_of_dof], dt * outside, 0.0)
                 loads = load, hold, push
                 products = self.products_of_change(m, kin, A, v0, loads, TOGETHER, dt)
