@@ -50,11 +50,18 @@ def place(solver, state) -> None:
 
 def energy_and_momentum(solver, state) -> dict[str, np.ndarray]:
     """Return the fields of ``SolverReport`` that describe a state; synchronises with the device."""
-    model, arrays = solver.model, solver.topology.arrays
+    model = solver.model
     sizes = {"joint_q": model.joint_coord_count, "joint_qd": model.joint_dof_count}
     sizes |= {"body_q": model.body_count, "body_qd": model.body_count}
     require_arrays("state", state, sizes, solver.device)
     place(solver, state)
+    with np.errstate(invalid="ignore", over="ignore"):  # of a state that is no longer finite
+        return _sum_up(solver, state)
+
+
+def _sum_up(solver, state) -> dict[str, np.ndarray]:
+    """The same, once the state has been placed."""
+    model, arrays = solver.model, solver.topology.arrays
     links = arrays["link_body"]
     moved = (model.body_flags.numpy()[links] & int(newton.BodyFlags.KINEMATIC)) == 0
     group = arrays["tree_group"][arrays["link_tree"]]

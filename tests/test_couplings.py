@@ -67,6 +67,18 @@ def test_mimic_counts_once(how):
     assert sag == pytest.approx(-near_rigid_sag(1 / 1.5 + ratio**2 / 2.0, load, dt, beta), rel=1e-5)
 
 
+def test_a_prescribed_leader_is_followed_to_its_last_digit():
+    """What its velocity gives the row is taken off again, and the rest of that was no convergence in 200 iterations."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    leader, follower = link(builder, 1.0, 0.1, is_kinematic=True), link(builder, 0.5, 0.1)
+    joints = [builder.add_joint_prismatic(-1, body, axis=X) for body in (leader, follower)]
+    builder.add_articulation(joints)
+    builder.set_joint_mimic(joints[1], joints[0], coeffs=(0.05, -2.0))
+    builder.joint_q[1], builder.joint_qd[0] = 0.05, 0.3
+    report = Rig(builder, 1.0 / 240.0).run(60).solver.report()
+    assert report.healthy and report.iterations.max() <= 2
+
+
 def test_older_mimic_constraint_wins():
     """Where the joint field and an older constraint disagree about a follower, the constraint counts."""
     rig = pair("prismatic", mimic=(0.0, 3.0), legacy=(0.0, -1.0), force=[5.0, 0.0]).run(100)

@@ -287,3 +287,13 @@ def test_how_far_loops_are_open():
     solver.notify_model_changed(newton.ModelFlags.JOINT_PROPERTIES)
     np.testing.assert_allclose(solver.report(state).loop_gap, [0.0, 0.0, 0.25], atol=1e-6)
     assert hinge == 4
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan, 1e30])
+def test_states_that_overflowed_are_reported_without_a_word(value):
+    """Energies of what is not finite are not, and nothing else is said (warnings are errors here)."""
+    rig = Rig(thrown(), 0.01)
+    rig.state.joint_qd.fill_(value)
+    newton.eval_fk(rig.model, rig.state.joint_q, rig.state.joint_qd, rig.state)
+    energy = rig.solver.report(rig.state).kinetic_energy
+    assert np.isfinite(energy).all() == (value == 1e30)

@@ -6,6 +6,7 @@ import warp as wp
 from ..constraints.clamped_linear import RIGID
 from ..constraints.hunt_crossley import recovering
 from ..linalg.lanes import sync
+from ..multibody.paths import free_velocity
 from ..multibody.spatial import angular, to_vec3d, velocity_at
 from ..packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
@@ -25,7 +26,7 @@ from .contact_rows import (
     slots_of,
     take_back,
 )
-from .gaps import Gap, free_velocity, lacks_normal, measure_gap, spared_by_spin
+from .gaps import Gap, lacks_normal, measure_gap, spared_by_spin
 from .internal_edges import first_passed_over, pass_over_edges, touched_at
 from .passing import longest_apart
 

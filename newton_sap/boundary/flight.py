@@ -22,12 +22,11 @@ from ..coupling_bundles import CouplingTable
 from ..linalg.lanes import sync
 from ..multibody.efforts import Efforts, external_wrench
 from ..multibody.joints import flies
-from ..multibody.paths import velocity_by
+from ..multibody.paths import free_velocity, link_velocity
 from ..multibody.pending import carrier_after, carrier_velocity_after, pending_move
 from ..multibody.spatial import angular, linear, to_quatd, to_vec3d, velocity_at
 from ..workspace import Bodies, ContactPool, Joints, Motion, StateArrays, Tree
 from .convention import Orders
-from .gaps import free_velocity
 from .output import publish_link
 from .topology import Topology, flying_links
 
@@ -320,7 +319,7 @@ def see_from_start(
             anchor = carrier_after(tree, joints, m, observed.after, link, dt)
             point = wp.transform_point(pending_move(tree, m, t, dt), observed.after.com[link])
             V = carrier_velocity_after(tree, m, observed.after, link, point, dt)
-            start = velocity_by(tree, m, observed.v, above)
+            start = link_velocity(tree, m, observed.v, above)
             dof = tree.links[link].dof_start
             w = wp.vec3d(observed.v[dof], observed.v[dof + 1], observed.v[dof + 2])
             v = wp.vec3d(observed.v[dof + 3], observed.v[dof + 4], observed.v[dof + 5])

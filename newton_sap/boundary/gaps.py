@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from ..multibody.paths import is_moved
+from ..multibody.paths import is_moved, prescribed_velocity
 from ..multibody.spatial import angular, motion, to_transformd, to_vec3d
 from ..workspace import Bodies, Motion, Shapes, StateArrays, Tree
 from .contact_materials import ContactOptions
@@ -41,27 +41,6 @@ class Gap:
     normal: wp.vec3d  # from A to B
     phi0: wp.float64  # [m]
     group: int  # -1 where the contact moves no unknown
-
-
-@wp.func
-def prescribed_velocity(tree: Tree, m: Motion, link: int):
-    """What the locked dofs of a link's tree give it of velocity."""
-    total = wp.spatial_vectord()
-    locked = m.locked[tree.links[link].tree]
-    for p in range(locked):
-        dof = tree.path_dof[tree.links[link].path_start + p]
-        total += m.column[dof] * m.v0[dof]
-    return total
-
-
-@wp.func
-def free_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int):
-    """Velocity of a link by the rates of the free dofs that move it."""
-    total = wp.spatial_vectord()
-    for p in range(tree.links[link].path_start + m.locked[tree.links[link].tree], tree.links[link + 1].path_start):
-        dof = tree.path_dof[p]
-        total += m.column[dof] * rates[dof]
-    return total
 
 
 @wp.func
@@ -154,7 +133,7 @@ def leave_by_face(tree: Tree, shapes: Shapes, m: Motion, rows: ContactRows, stat
     The point on the mesh stays, and the one on the box is on that face.
     """
     depth = wp.dot(gap.normal, gap.a.support - gap.b.support)
-    if depth < GRAZING:
+    if not (depth >= GRAZING):  # nor what is no number
         return gap
     box = rows.shape0[i]
     mesh = rows.shape1[i]

@@ -7,11 +7,12 @@ normal, those across the faces of a box are known.
 
 import warp as wp
 
+from ..multibody.paths import free_velocity
 from ..multibody.spatial import angular, to_vec3d, velocity_at
 from ..workspace import Motion, Shapes, StateArrays, Tree
 from .contact_materials import ContactOptions
 from .contact_rows import ContactRows
-from .gaps import Gap, Side, free_velocity
+from .gaps import Gap, Side
 from .shape_geometry import BOX, CAPSULE, SPHERE, shape_pose
 
 wp.set_module_options({"enable_backward": False})

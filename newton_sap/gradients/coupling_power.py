@@ -5,7 +5,6 @@ Compliance, whether a row acts and the bound of its velocity are those of the st
 
 import warp as wp
 
-from ..boundary.gaps import prescribed_velocity
 from ..constraints.axis_laws import UNBOUNDED, row_law
 from ..constraints.clamped_linear import clamped_linear, rigid_delay
 from ..constraints.coupler_pool import ROWS, Anchor, relative_velocity
@@ -24,9 +23,10 @@ from ..constraints.couplers import (
 from ..constraints.coupling_table import BODIES, COORDINATES, DISTANCE_RANGE
 from ..constraints.taut_couplings import bend_of, taut_bends
 from ..coupling_bundles import CouplingTable
+from ..multibody.paths import free_velocity, prescribed_velocity
 from ..workspace import Motion, RowLaw, Tree
 from .free_change import Changes
-from .scene import Scene, free_velocity, rate_of
+from .scene import Scene, rate_of
 from .sensitivity import Sensitivity
 
 SLOWED = wp.constant(wp.float64(1.0 - 1.0e-9))

@@ -11,10 +11,11 @@ from ..multibody.efforts import applied_effort, external_wrench
 from ..multibody.free_motion import known_impulse, own_momentum
 from ..multibody.gyroscopic import TIED, TOGETHER
 from ..multibody.holding import ALL_HELD, MOST_BORNE, holding_impulse, share_held
+from ..multibody.paths import free_velocity
 from ..multibody.spatial import inertia_times
 from ..multibody.velocity_products import product_force, rounds_needed, share_followed, swing_of
 from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
-from .scene import Scene, dof_inertia, free_velocity
+from .scene import Scene, dof_inertia
 from .sensitivity import Sensitivity, add_row, factor_by_rows, lay_out, solve_transposed
 
 

@@ -5,7 +5,6 @@ import warp as wp
 from ..boundary.bundles import StepInput
 from ..boundary.contact_rows import ContactRows
 from ..boundary.convention import Orders
-from ..boundary.gaps import free_velocity, prescribed_velocity
 from ..multibody.efforts import Efforts, own_inertia
 from ..multibody.tension import damped, own_pull, tension_through
 from ..workspace import Bodies, Joints, Motion, Shapes, StateArrays, Tree
@@ -29,14 +28,8 @@ class Scene:
 
 
 @wp.func
-def link_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int):
-    """Velocity of a link by all rates; those of prescribed dofs are what they were at the start."""
-    return free_velocity(tree, m, rates, link) + prescribed_velocity(tree, m, link)
-
-
-@wp.func
 def rate_of(tree: Tree, m: Motion, rates: wp.array[wp.float64], dof: int, changes: int):
-    """The rate of a dof, likewise, or how much it changes."""
+    """The rate of a dof, of a prescribed one that at the start, or how much it changes."""
     t = tree.links[tree.dofs[dof].link].tree
     rate = rates[dof]
     if dof - tree.trees[t].dof_start < m.locked[t]:

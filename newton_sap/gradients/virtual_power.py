@@ -19,11 +19,12 @@ from ..constraints.lagged import bound_friction
 from ..constraints.response import impulse, tangential
 from ..multibody.efforts import joint_effort
 from ..multibody.free_motion import own_momentum
+from ..multibody.paths import free_velocity, link_velocity
 from ..multibody.spatial import inertia_times, velocity_at
 from ..problem import regularize_contact
 from ..workspace import ROWS_PER_DOF, ContactPool, Motion, RowPool, Tree
 from .free_change import impulse_at_start, impulse_of_change
-from .scene import Scene, dof_inertia, free_velocity, link_velocity
+from .scene import Scene, dof_inertia
 from .sensitivity import Sensitivity
 
 

@@ -32,6 +32,8 @@ def add_sizes(pools: Pools, problem: Problem, at: Range):
     for r in range(at.coupler_start, at.coupler_start + at.couplers):
         first = r * pools.couplers.stride
         gamma_r = wp.abs(pools.couplers.gamma[r])
+        if gamma_r > wp.float64(0.0):  # what prescribed dofs give is taken off again by v_hat
+            gamma_r += wp.abs(pools.couplers.bias[r]) / pools.couplers.law[r].R
         for s in range(first + at.lane, first + pools.couplers.support[r], at.lanes):
             u = at.base + pools.couplers.unknown[s]
             problem.dp[u] = problem.dp[u] + wp.abs(pools.couplers.J[s]) * gamma_r

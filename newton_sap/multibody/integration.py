@@ -7,7 +7,7 @@ from ..boundary.output import publish_link
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .joints import BALL, is_free, read_quaternion
 from .kinematics import child_anchor_inverse, reference_point
-from .paths import velocity_by
+from .paths import link_velocity
 from .pending import carrier_after, carrier_velocity_after
 from .spatial import angular, linear, rotation_of, to_transformd, to_vec3d, velocity_at
 
@@ -112,7 +112,7 @@ def advance_free_below(
     """Move a body that flies on a joint below another one as by itself, and store where and how fast it is as seen from there."""
     joint = tree.links[link].joint
     com = to_vec3d(bodies.com[tree.links[link].body])
-    moves = velocity_by(tree, m, m.travel, link)
+    moves = link_velocity(tree, m, m.travel, link)
     point = m.com[link] + dt * velocity_at(moves, m.com[link])
     turned = wp.normalize(rotation_of(dt * angular(moves)) * m.rotation[link])
     anchor = carrier_after(tree, joints, m, motion_after, link, dt)
@@ -123,7 +123,7 @@ def advance_free_below(
     for i in range(3):
         out.joint_q[q + i] = wp.float32(place[i])
     write_quaternion(out.joint_q, q + 3, wp.normalize(wp.transform_get_rotation(seen)))
-    velocity = velocity_by(tree, m, m.v, link)
+    velocity = link_velocity(tree, m, m.v, link)
     carrier = carrier_velocity_after(tree, m, motion_after, link, point, dt)
     back = wp.transform_inverse(anchor)
     w = wp.transform_vector(back, angular(velocity) - angular(carrier))

@@ -14,17 +14,30 @@ def is_moved(tree: Tree, m: Motion, link: int):
 
 
 @wp.func
-def velocity_by(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int):
-    """Velocity of a link at the start of the step, by some rates of its free dofs and those that are prescribed."""
+def prescribed_velocity(tree: Tree, m: Motion, link: int):
+    """What the locked dofs of a link's tree give it of velocity."""
     total = wp.spatial_vectord()
-    free = tree.links[link].path_start + m.locked[tree.links[link].tree]
-    for p in range(tree.links[link].path_start, tree.links[link + 1].path_start):
-        dof = tree.path_dof[p]
-        if p < free:
-            total += m.column[dof] * m.v0[dof]
-        else:
-            total += m.column[dof] * rates[dof]
+    locked = m.locked[tree.links[link].tree]
+    for p in range(locked):
+        dof = tree.path_dof[tree.links[link].path_start + p]
+        total += m.column[dof] * m.v0[dof]
     return total
+
+
+@wp.func
+def free_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int):
+    """Velocity of a link by the rates of the free dofs that move it."""
+    total = wp.spatial_vectord()
+    for p in range(tree.links[link].path_start + m.locked[tree.links[link].tree], tree.links[link + 1].path_start):
+        dof = tree.path_dof[p]
+        total += m.column[dof] * rates[dof]
+    return total
+
+
+@wp.func
+def link_velocity(tree: Tree, m: Motion, rates: wp.array[wp.float64], link: int):
+    """Velocity of a link by the rates of its free dofs, with what prescribed ones give it."""
+    return free_velocity(tree, m, rates, link) + prescribed_velocity(tree, m, link)
 
 
 @wp.func
