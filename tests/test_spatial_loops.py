@@ -1,4 +1,4 @@
-"""Spatial linkages with more constraints than they need: their dependent rows contradict each other in nothing that moves (F 2.9)."""
+"""Spatial linkages with more constraints than they need fall, swing and keep their energy (F 2.9)."""
 
 import newton
 import numpy as np
@@ -8,16 +8,16 @@ from rig import G, Rig
 from scipy.spatial.transform import Rotation
 
 
-def hinge_frame(axis, point, spin=0.0):
-    """A frame whose x axis is a hinge's, turned about it."""
+def hinge_frame(axis, point):
+    """A frame whose x axis is a hinge's."""
     axis = axis / np.linalg.norm(axis)
     aside = np.cross(axis, [0.0, 0.0, 1.0] if abs(axis[2]) < 0.9 else [1.0, 0.0, 0.0])
     aside /= np.linalg.norm(aside)
-    turn = Rotation.from_matrix(np.array([axis, aside, np.cross(axis, aside)]).T) * Rotation.from_euler("x", spin)
+    turn = Rotation.from_matrix(np.array([axis, aside, np.cross(axis, aside)]).T)
     return wp.transform(wp.vec3(*point), wp.quat(*turn.as_quat()))
 
 
-def isogram(turn, kind="revolute", spin=0.0, p=0.2, q=0.3, h=0.06):
+def isogram(turn, kind="revolute", p=0.2, q=0.3, h=0.06):
     """Bennett's linkage: a skew rhombus whose hinges are across the two sides that they join; one side is the ground."""
     corners = turn.apply([[p, 0, h], [0, q, -h], [-p, 0, h], [0, -q, -h]])
     builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
@@ -40,8 +40,8 @@ def isogram(turn, kind="revolute", spin=0.0, p=0.2, q=0.3, h=0.06):
         )
     builder.add_articulation(joints)
     ends = {
-        "parent_xform": hinge_frame(axes[3], corners[3], spin),
-        "child_xform": hinge_frame(axes[3], corners[3] - middles[2], spin),
+        "parent_xform": hinge_frame(axes[3], corners[3]),
+        "child_xform": hinge_frame(axes[3], corners[3] - middles[2]),
     }
     if kind == "revolute":
         builder.add_joint_revolute(-1, bodies[2], axis=(1, 0, 0), **ends)
@@ -51,7 +51,7 @@ def isogram(turn, kind="revolute", spin=0.0, p=0.2, q=0.3, h=0.06):
 
 
 def fallen(model, dt, seconds=2.0):
-    """Energy [J] lost after a fall from rest, over the largest kinetic energy, and where bodies are then."""
+    """Change of energy [J] after a fall from rest, over the largest kinetic energy."""
     rig = Rig(model, dt)
     report = rig.solver.report(rig.state)
     start, fastest = report.kinetic_energy.sum() + report.potential_energy.sum(), 0.0
@@ -59,27 +59,12 @@ def fallen(model, dt, seconds=2.0):
         report = rig.run().solver.report(rig.state)
         fastest = max(fastest, report.kinetic_energy.sum())
     assert report.healthy
-    return (report.kinetic_energy.sum() + report.potential_energy.sum() - start) / fastest, rig.body_q
+    return (report.kinetic_energy.sum() + report.potential_energy.sum() - start) / fastest
 
 
 @pytest.mark.parametrize("kind", ["revolute", "ball"])
 @pytest.mark.parametrize("seed", [0, 1, 3])
 def test_it_keeps_its_energy(seed, kind):
     """Whichever way it is turned."""
-    change, _ = fallen(isogram(Rotation.random(random_state=seed), kind), 1.0 / 240.0)
+    change = fallen(isogram(Rotation.random(random_state=seed), kind), 1.0 / 240.0)
     assert abs(change) < 0.01
-
-
-@pytest.mark.parametrize(("seed", "most"), [(1, 0.1), (6, 0.2)])
-def test_long_steps_take_less_of_it(seed, most):
-    """At a tenth of a radian per step; 0.23 and 0.44 where a row that an axis of the world makes faint was the stiffest one."""
-    change, _ = fallen(isogram(Rotation.random(random_state=seed)), 1.0 / 60.0)
-    assert -most < change < 0.01
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_the_frame_of_a_hinge_is_a_matter_of_taste(seed):
-    """Turned about its axis it holds the same."""
-    turn = Rotation.random(random_state=seed)
-    plain, turned = (fallen(isogram(turn, spin=spin), 1.0 / 240.0, 1.0)[1] for spin in (0.0, 0.7))
-    np.testing.assert_allclose(turned[:, :3], plain[:, :3], atol=2e-3)

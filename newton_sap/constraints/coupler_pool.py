@@ -42,7 +42,6 @@ class Leverage:
     """What the degrees of freedom can do to a row between bodies."""
 
     most: wp.float64  # w if each moved the bodies along the row
-    whole: wp.float64  # w of three rows like it, across each other
     bend: wp.float64  # bound of |dJ/dq| / A: how much a unit of impulse changes what the Jacobian of the row says
 
 
@@ -270,7 +269,6 @@ def add_motion(
                     turn = wp.length_sq(angular(column))
                     shift = wp.length_sq(velocity_at(column, point))
                     leverage.most += (force * wp.max(shift, arm * turn) + moment * turn) * scale * scale
-                    leverage.whole += (force * shift + moment * turn) * scale * scale
                     leverage.bend += (wp.sqrt(force * shift * turn) + wp.sqrt(moment) * turn) * scale * scale
     return leverage
 

@@ -52,9 +52,6 @@ PARALLEL = wp.constant(wp.float64(1.0e-2))
 FAINT = wp.constant(wp.float64(1.0e-4))
 """Share of the w a row could have below which it softens; w goes with the square of the Jacobian."""
 
-EVEN = wp.constant(wp.float64(0.25))
-"""Least share of the w of all directions that a row of one of them counts with; were they alike, each had a third."""
-
 
 @wp.func
 def held_at(table: CouplingTable, c: int, a: Anchor, b: Anchor):
@@ -114,8 +111,7 @@ def close_row(
 ):
     """Near-rigid compliance R = beta^2 w / 4 pi^2 and the velocity v_hat = -gap / (dt + tau).
 
-    A direction that hardly anything moves is no stiffer than others: rows that depend on each other contradict each other by what they
-    foresee, and the stiffest one would have its way, whatever it stops. Where the unknowns move the row by less than a hundredth of what they could, it softens, the more the less they do: of
+    Where the unknowns move the row by less than a hundredth of what they could, it softens, the more the less they do: of
     a loop in one plane the rows across the plane hold nothing, and what is left of them is roundoff. A gap closes no
     faster than its Jacobian stays what it is: a taut chain that cannot reach would be thrown about.
     """
@@ -123,7 +119,7 @@ def close_row(
     if w <= wp.float64(0.0):
         return
     faint = FAINT * leverage.most
-    R = near_rigid(beta, wp.max(wp.max(w, EVEN * leverage.whole), faint * faint / w))
+    R = near_rigid(beta, wp.max(w, faint * faint / w))
     v_hat = -gap / (dt + tau)
     if leverage.bend > wp.float64(0.0):
         fastest = w / (dt * leverage.bend)

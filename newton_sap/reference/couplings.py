@@ -44,8 +44,6 @@ CHORD = 0.9
 """Share of what chords strain a cable that is no tension."""
 COARSE = 0.2
 """Turn [rad] of a body in a step at which half of what a row foresees of its error counts."""
-EVEN = 0.25
-"""Least share of the weight of all directions that a row of one of them counts with."""
 MODES = {0: (0, 0, 0), 1: (1, 1, 0), 2: (0, 1, 1), 3: (1, 1, 1), 4: (0, 0, 0)}
 """Target mode to: position gain counts, velocity gain counts, target velocity counts."""
 
@@ -213,9 +211,7 @@ def turns_along(pair, axis):
 
 
 def held_translation(pair, v):
-    """Yield ``(J, gap, acceleration, bend, whole)`` across the free linear axes.
-
-    ``bend`` bounds per dof how its own motion changes J, ``whole`` is the square of what it does in all directions.
+    """Yield ``(J, gap, acceleration, bend)`` across the free linear axes, ``bend`` a bound per dof of how its own motion changes J.
 
     The acceleration of the gap is that while all rates ``v`` are kept.
     """
@@ -239,12 +235,11 @@ def held_translation(pair, v):
     moving = moving + np.cross(turning, point - pair.X_b[0])
     for e in across:
         turn = carried * np.cross(e, away)
-        whole = np.sum(J**2, axis=0) + turn @ turn * np.sum(pair.angular() ** 2, axis=0)
-        yield e @ J + turn @ pair.angular(), e @ d, e @ moving + turn @ turning, bend, whole
+        yield e @ J + turn @ pair.angular(), e @ d, e @ moving + turn @ turning, bend
 
 
 def held_rotation(pair, v):
-    """Yield ``(J, gap, acceleration, bend, whole)`` across the free angular axes."""
+    """Yield ``(J, gap, acceleration, bend)`` across the free angular axes."""
     axes = _angular(pair)
     swing = 0.0
     if len(axes) == 0:
@@ -266,8 +261,7 @@ def held_rotation(pair, v):
     J = pair.angular()
     turning, _ = pair.acceleration(v, slides=False)
     for e, gap in across:
-        square = np.sum(J**2, axis=0)
-        yield e @ J, gap, e @ turning + swing, np.linalg.norm(e) * square, e @ e * square
+        yield e @ J, gap, e @ turning + swing, np.linalg.norm(e) * np.sum(J**2, axis=0)
 
 
 def _axes(pair, part):
@@ -357,14 +351,13 @@ class RowMaker:
         apart = pair.acceleration_at(pair.b, pair.X_b[0], self.v0) - pair.acceleration_at(pair.a, pair.X_a[0], self.v0)
         return CHORD * 0.5 * self.dt**2 * pair.share_foreseen(self.dt) * apart
 
-    def hold(self, joint, ahead, inert, J, gap, acceleration, bend, whole):
+    def hold(self, joint, ahead, inert, J, gap, acceleration, bend):
         """Hold a direction: its error halves in a step, or closes as fast as its Jacobian keeps what it promises."""
         u, w = self.m.unknown, self.weight(J)
         turns = float(np.sum(bend[u] / np.diag(self.A)[u])) / inert
         v_hat = -(gap + ahead * acceleration) / (self.dt + rigid_delay(self.dt))
         if turns > 0.0:
             v_hat = min(max(v_hat, -w / (turns * self.dt)), w / (turns * self.dt))
-        w = max(w, EVEN * float(np.sum(whole[u] / np.diag(self.A)[u])))
         return self.row("hold", joint, -1, J, v_hat, near_rigid(self.options.near_rigid_coupling, w))
 
     def damp(self, joint, J, damping):
