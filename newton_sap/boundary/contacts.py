@@ -26,7 +26,8 @@ from .contact_rows import (
     slots_of,
     take_back,
 )
-from .gaps import Gap, lacks_normal, measure_gap, spared_by_spin
+from .gaps import Gap, lacks_normal, leave_by_face, measure_gap, spared_by_spin
+from .grazing import may_graze
 from .internal_edges import first_passed_over, pass_over_edges, touched_at
 from .passing import longest_apart
 
@@ -174,6 +175,8 @@ def collect_one(
         count_up(stats.lost_rows, 0, 1)
         return
     gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
+    if may_graze(shapes, rows, i):
+        gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
     if gap.group < 0:
         if lacks_normal(gap):
             count_up(stats.without_normal, wp.max(gap.a.group, gap.b.group), 1)
@@ -350,6 +353,8 @@ def write_slots(
         i = pool.row[slot] / 2  # an entry is twice the row, plus one for its spin
         spin = pool.row[slot] % 2 == 1
         gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
+        if may_graze(shapes, rows, i):
+            gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
         gap = longest_apart(tree, shapes, m, rows, options, state, gap, i, dt)
         pair = material_of(shapes, rows, options, i, dt)
         store(pool, slot, gap, pair, options, spin)

@@ -127,37 +127,6 @@ def on_body(X: wp.transformd, point: wp.vec3d):
 
 
 @wp.func
-def leave_by_face(tree: Tree, shapes: Shapes, m: Motion, rows: ContactRows, state: StateArrays, gap: Gap, i: int):
-    """Let a mesh that grazes a box, though its contact is deep, leave it across the face that it grazes (F 4.4).
-
-    The point on the mesh stays, and the one on the box is on that face.
-    """
-    depth = wp.dot(gap.normal, gap.a.support - gap.b.support)
-    if not (depth >= GRAZING):  # nor what is no number
-        return gap
-    box = rows.shape0[i]
-    mesh = rows.shape1[i]
-    point = gap.b.support
-    swapped = shapes.type[box] == MESH
-    if swapped:
-        box = rows.shape1[i]
-        mesh = rows.shape0[i]
-        point = gap.a.support
-    out = grazed_face(tree, shapes, m, state, box, mesh, point, depth)
-    if wp.length(out) > wp.float64(0.0):
-        X = shape_pose(tree, shapes, m, state, box)
-        on_face = on_body(X, point + out * depth_below_face(shapes, box, X, out, point))
-        gap.normal = wp.where(swapped, -out, out)
-        if swapped:
-            gap.b.support = on_face
-        else:
-            gap.a.support = on_face
-        gap.a.surface = gap.a.support + wp.float64(rows.margin0[i]) * gap.normal
-        gap.b.surface = gap.b.support - wp.float64(rows.margin1[i]) * gap.normal
-    return gap
-
-
-@wp.func
 def lacks_normal(gap: Gap):
     """Whether a row that would join different bodies and move an unknown has no normal, and none was found."""
     moves = wp.max(gap.a.group, gap.b.group) >= 0 and gap.a.link != gap.b.link
@@ -186,11 +155,43 @@ def measure_gap(
         gap = find_normal(tree, shapes, m, state, gap, s0, s1)
     else:
         gap.normal = n / wp.length(n)
-        gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
     gap.phi0 = wp.dot(gap.normal, gap.b.support - gap.a.support)
     gap.phi0 -= wp.float64(rows.margin0[i]) + wp.float64(rows.margin1[i])
     if gap.a.link != gap.b.link and wp.length(gap.normal) != wp.float64(0.0):
         gap.group = wp.max(gap.a.group, gap.b.group)
+    return gap
+
+
+@wp.func
+def leave_by_face(tree: Tree, shapes: Shapes, m: Motion, rows: ContactRows, state: StateArrays, gap: Gap, i: int):
+    """Let a mesh that grazes a box, though its contact is deep, leave it across the face that it grazes (F 4.4).
+
+    The point on the mesh stays, and the one on the box is on that face. No part of ``measure_gap``, which would no longer be
+    inlined, and whose bundles would be copied for each contact: ask ``may_graze`` first.
+    """
+    depth = wp.dot(gap.normal, gap.a.support - gap.b.support)
+    if not (depth >= GRAZING):  # nor what is no number
+        return gap
+    box = rows.shape0[i]
+    mesh = rows.shape1[i]
+    point = gap.b.support
+    swapped = shapes.type[box] == MESH
+    if swapped:
+        box = rows.shape1[i]
+        mesh = rows.shape0[i]
+        point = gap.a.support
+    out = grazed_face(tree, shapes, m, state, box, mesh, point, depth)
+    if wp.length(out) > wp.float64(0.0):
+        X = shape_pose(tree, shapes, m, state, box)
+        on_face = on_body(X, point + out * depth_below_face(shapes, box, X, out, point))
+        gap.normal = wp.where(swapped, -out, out)
+        if swapped:
+            gap.b.support = on_face
+        else:
+            gap.a.support = on_face
+        gap.a.surface = gap.a.support + wp.float64(rows.margin0[i]) * gap.normal
+        gap.b.surface = gap.b.support - wp.float64(rows.margin1[i]) * gap.normal
+        gap.phi0 = wp.dot(gap.normal, gap.b.surface - gap.a.surface)
     return gap
 
 

@@ -8,12 +8,21 @@ import warp as wp
 
 from ..multibody.spatial import to_vec3d
 from ..workspace import Motion, Shapes, StateArrays, Tree
+from .contact_rows import ContactRows
 from .shape_geometry import BOX, MESH, shape_pose
 
 wp.set_module_options({"enable_backward": False})
 
 GRAZING = wp.constant(wp.float64(1.0e-4))
 """How near [m] shapes are that Newton takes for overlapping: its depths and points are as accurate at least."""
+
+
+@wp.func
+def may_graze(shapes: Shapes, rows: ContactRows, i: int):
+    """Whether the shapes of a contact are a box and a mesh."""
+    a = shapes.type[rows.shape0[i]]
+    b = shapes.type[rows.shape1[i]]
+    return (a == BOX and b == MESH) or (a == MESH and b == BOX)
 
 
 @wp.func
@@ -72,10 +81,8 @@ def grazed_face(
 ):
     """Unit vector out of the face of a box that a mesh, with all its triangles at a point [m], leaves sooner than after a depth [m].
 
-    Zero for none, and of other shapes.
+    Zero for none.
     """
-    if shapes.type[box] != BOX or shapes.type[mesh] != MESH:
-        return wp.vec3d()
     X = shape_pose(tree, shapes, m, state, box)
     in_box = wp.transform_inverse(X) * shape_pose(tree, shapes, m, state, mesh)
     half = to_vec3d(shapes.scale[box])

@@ -17,7 +17,8 @@ import warp as wp
 from ..linalg.lanes import sync, total
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Tree
 from .contact_rows import ContactRows
-from .gaps import Gap, given_velocity, measure_gap
+from .gaps import Gap, given_velocity, leave_by_face, measure_gap
+from .grazing import may_graze
 from .shape_geometry import fills_beside, goes_on_towards, is_on_face
 
 wp.set_module_options({"enable_backward": False})
@@ -265,6 +266,8 @@ def stands_out(
     while other >= 0:
         if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
             gap = measure_gap(tree, bodies, shapes, m, rows, state, other)
+            if may_graze(shapes, rows, other):
+                gap = leave_by_face(tree, shapes, m, rows, state, gap, other)
             alike = wp.dot(gap.normal, pool.normal[edge]) > ALIKE
             if alike and is_above(pool, touched_at(gap), sign * gap.normal, plane, radius, sunk):
                 return True

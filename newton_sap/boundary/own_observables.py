@@ -14,7 +14,8 @@ from ..multibody.paths import has_pushes
 from ..multibody.spatial import angular, linear
 from ..workspace import Bodies, ContactPool, CouplerPool, Joints, Motion, Problem, RowPool, Shapes, StateArrays, Tree
 from .contact_rows import ContactRows, row_count
-from .gaps import measure_gap
+from .gaps import leave_by_face, measure_gap
+from .grazing import may_graze
 from .newton_observables import slot_wrench
 
 wp.set_module_options({"enable_backward": False})
@@ -202,7 +203,10 @@ def observe_gaps(
             s0 = rows.shape0[i]
             s1 = rows.shape1[i]
             if wp.min(s0, s1) >= 0 and s0 != s1 and wp.max(s0, s1) < shapes.body.shape[0]:
-                gap = wp.float32(measure_gap(tree, bodies, shapes, m, rows, state, i).phi0)
+                measured = measure_gap(tree, bodies, shapes, m, rows, state, i)
+                if may_graze(shapes, rows, i):
+                    measured = leave_by_face(tree, shapes, m, rows, state, measured, i)
+                gap = wp.float32(measured.phi0)
         contact_gap[i] = gap
 
 
