@@ -1,4 +1,4 @@
-"""Shared settings: CPU unless a test asks for CUDA, quiet Warp, reproducible property tests."""
+"""Shared settings: CPU unless a test or --device asks for CUDA, quiet Warp, reproducible property tests."""
 
 import signal
 import sys
@@ -49,6 +49,11 @@ def pytest_addoption(parser):
         metavar="COUNT|FIRST:END",
         help="random sequences of operations in tests/test_operations.py (default: 50)",
     )
+    parser.addoption(
+        "--device",
+        default="cpu",
+        help="where tests that name no device build their models (default: cpu), such as cuda:0",
+    )
     parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
     parser.addoption(
         "--commands",
@@ -73,9 +78,9 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(autouse=True)
-def _on_cpu():
-    """Build models on the CPU, whatever Warp would prefer; CUDA tests name their device."""
-    with wp.ScopedDevice("cpu"):
+def _on_one_device(request):
+    """Build models where ``--device`` says, whatever Warp would prefer; CUDA tests name their device."""
+    with wp.ScopedDevice(request.config.option.device):
         yield
 
 
