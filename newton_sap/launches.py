@@ -17,7 +17,7 @@ from functools import partial
 import warp as wp
 
 from .boundary.topology import Topology
-from .linalg.lanes import BLOCK_DIM
+from .linalg.lanes import BLOCK_DIM, block_dim
 from .scratch import Scratch, parts_of_threads
 from .workspace import Tree, copy_bundle
 
@@ -37,8 +37,14 @@ def load_kernels(kernels, device) -> None:
     """Compile kernels that are not in Warp's cache, a few at a time: by as many threads as ``wp.config.load_module_max_workers``
     says, by one per core that this process may use and up to four where that is 0."""
     threads = wp.config.load_module_max_workers or min(4, _usable_cores())
-    modules = list(dict.fromkeys(kernel.module for kernel in reversed(kernels)))  # the largest, which end a step, begin
-    wp.force_load(device, modules, block_dim=BLOCK_DIM, max_workers=threads)
+    on_cuda = wp.get_device(device).is_cuda
+    alike = {}
+    for kernel in reversed(kernels):  # the largest, which end a step, begin
+        modules = alike.setdefault(block_dim(kernel) if on_cuda else BLOCK_DIM, [])
+        if kernel.module not in modules:
+            modules.append(kernel.module)
+    for size, modules in alike.items():
+        wp.force_load(device, modules, block_dim=size, max_workers=threads)
 
 
 def _usable_cores() -> int:
@@ -60,7 +66,8 @@ class Recorded:
         for command, before in known:
             if all(map(operator.is_, inputs, before)):
                 return command
-        command = launch(kernel, dim=[count], inputs=inputs, block_dim=BLOCK_DIM, device=self._device, record_cmd=True)
+        how = {"block_dim": block_dim(kernel), "device": self._device}
+        command = launch(kernel, dim=[count], inputs=inputs, record_cmd=True, **how)
         known.append((command, inputs))
         del known[:-KEPT]
         return command
@@ -193,7 +200,7 @@ class Launches:
     def _launcher(self, part: Part, launch: Callable, kernel, count: int, inputs: list) -> Callable[[], None]:
         """Return what makes a launch; it has no adjoint, since ``gradients/`` has its own launches."""
         if self.device.is_capturing or not self.device.is_cpu:
-            how = {"block_dim": BLOCK_DIM, "device": self.device, "record_tape": False}
+            how = {"block_dim": block_dim(kernel), "device": self.device, "record_tape": False}
             return partial(launch, kernel, dim=[count], inputs=inputs, **how)
         return part.recorded.prepare(launch, kernel, count, inputs).launch
 

@@ -573,7 +573,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         stages = [] if self.actuators is None else [self.actuators.kernel]
         stages += [*self.initial_velocities.kernels, *self.kinematic_roots.kernels, *self.hung_loads.kernels]
         stages += [kinematics, *self.touching.kernels, free_motion]
-        stages += [collect_contacts] if self.model.shape_count else [count_foreign]
+        stages += [collect_contacts, number_slots] if self.model.shape_count else [count_foreign]
         stages += [assemble_problem] if self._assembles_apart else []
         stages += [touch_trees, *self._coupling_kernels] if self._coupling_kernels else []
         stages += [] if self._follow_tied is None else [self._follow_tied]

@@ -16,7 +16,7 @@ import warp as wp
 from .constraints.hunt_crossley import NormalLaw
 from .constraints.response import ContactLine
 from .linalg.blocks import BlockMatrix
-from .linalg.lanes import BLOCK_DIM
+from .linalg.lanes import LANES_OF_A_LIST
 
 ROWS_PER_DOF = 5
 """Scalar rows one dof can carry: two position limits, drive, dry friction, velocity limit."""
@@ -240,7 +240,7 @@ class Arrivals:
     push: wp.array[wp.float32]  # (G,) how far what overlaps, or has no joint, may push within the step [m]
     group_count: wp.array[wp.int32]  # (G,) slots they ask for
     group_start: wp.array[wp.int32]  # (G,) those of the part's groups before
-    lane_count: wp.array[wp.int32]  # (P * BLOCK_DIM,) what each lane has added up of them
+    lane_count: wp.array[wp.int32]  # (P,), of a single part (LANES_OF_A_LIST,); what each lane has added up of them
 
 
 @wp.struct
@@ -449,7 +449,10 @@ def copy_bundle(struct_type, bundle, changed: dict):
 
 def allocate_arrivals(rows: int, groups: int, links: int, parts: int, device) -> Arrivals:
     """Return lists for ``rows`` contacts of Newton."""
-    sizes = {"*": groups, "left_out": links, "next": rows, "phi0": rows, "lane_count": parts * BLOCK_DIM}
+    sizes = {"*": groups, "left_out": links, "next": rows, "phi0": rows}
+    sizes["lane_count"] = (
+        parts if parts > 1 else LANES_OF_A_LIST
+    )  # a CPU block, of which each part has one, has one lane
     return allocate(Arrivals, {**sizes, "part_head": parts if parts > 1 else 0}, device)
 
 

@@ -5,7 +5,7 @@ import warp as wp
 
 from ..constraints.clamped_linear import RIGID
 from ..constraints.hunt_crossley import recovering
-from ..linalg.lanes import sync
+from ..linalg.lanes import LANES_OF_A_LIST, sync
 from ..multibody.paths import free_velocity
 from ..multibody.spatial import angular, to_vec3d, velocity_at
 from ..packed import pack_contacts, pack_motion, pack_tree
@@ -253,7 +253,7 @@ def enter_late(tree: Tree, shapes: Shapes, arrivals: Arrivals, rows: ContactRows
             take_back(arrivals, rows, shapes, options.spin_friction, g, link)
 
 
-@wp.kernel
+@wp.kernel(enable_backward=False, module="unique", module_options={"block_dim": LANES_OF_A_LIST})
 def number_slots(tree: Tree, arrivals: Arrivals):
     """Add up what the groups of a part ask for; one block."""
     block, lane = wp.tid()

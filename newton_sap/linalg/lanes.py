@@ -3,8 +3,24 @@
 import warp as wp
 
 BLOCK_DIM = 32
-"""Lanes that share one solve group on CUDA; a CPU block has one. The same for every kernel: a module is compiled once
-per block size."""
+"""Lanes that share one solve group on CUDA; a CPU block has one. The same for all kernels of a module: it is compiled once per
+block size, and modules may name another one."""
+
+TREES_PER_BLOCK = 8
+"""Threads of a CUDA block where each has a tree to itself. Trees of a warp wait for each other's memory, and blocks of few of
+them go to more multiprocessors."""
+
+LANES_OF_A_LIST = 128
+"""Lanes of the one CUDA block that goes through what all groups have."""
+
+WARPS_OWN = 256
+"""What modules have that name none."""
+
+
+def block_dim(kernel: wp.Kernel) -> int:
+    """Threads per block on CUDA: ``BLOCK_DIM``, unless the kernel's module names another number."""
+    size = kernel.module.options["block_dim"]
+    return BLOCK_DIM if size == WARPS_OWN else size
 
 
 @wp.func_native("WP_TILE_SYNC();")

@@ -3,6 +3,7 @@
 import warp as wp
 
 from ..boundary.convention import Orders
+from ..linalg.lanes import TREES_PER_BLOCK
 from ..packed import pack_motion, pack_tree
 from ..prefetch import fetch_tree
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
@@ -14,7 +15,7 @@ from .spatial import angular, cross_force, inertia_times, linear, motion
 from .tension import tension_through
 from .velocity_products import follow_change, rounds_needed
 
-wp.set_module_options({"enable_backward": False})
+wp.set_module_options({"enable_backward": False, "block_dim": TREES_PER_BLOCK})
 
 
 @wp.func

@@ -4,6 +4,7 @@ import warp as wp
 
 from ..boundary.convention import Orders, read3, write_free_velocity
 from ..boundary.output import publish_link
+from ..linalg.lanes import TREES_PER_BLOCK
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .joints import BALL, is_free, read_quaternion
 from .kinematics import child_anchor_inverse, reference_point
@@ -11,7 +12,7 @@ from .paths import link_velocity
 from .pending import carrier_after, carrier_velocity_after
 from .spatial import angular, linear, rotation_of, to_transformd, to_vec3d, velocity_at
 
-wp.set_module_options({"enable_backward": False})
+wp.set_module_options({"enable_backward": False, "block_dim": TREES_PER_BLOCK})
 
 SYMPLECTIC = wp.constant(0)
 SAP_EULER = wp.constant(1)

@@ -4,6 +4,7 @@ import newton
 import warp as wp
 
 from ..boundary.convention import Orders, free_velocity_from_body_qd, free_velocity_from_joint_qd, read3
+from ..linalg.lanes import TREES_PER_BLOCK
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .joints import (
     BALL,
@@ -17,7 +18,7 @@ from .joints import (
 )
 from .spatial import inertia_about_origin, to_mat33d, to_quatd, to_vec3d
 
-wp.set_module_options({"enable_backward": False})
+wp.set_module_options({"enable_backward": False, "block_dim": TREES_PER_BLOCK})
 
 KINEMATIC = wp.constant(int(newton.BodyFlags.KINEMATIC))
 
