@@ -7,7 +7,7 @@ import warp as wp
 
 from .boundary.bundles import StepInput
 from .linalg.cholesky import begin_rows
-from .linalg.lanes import sync
+from .linalg.lanes import REGISTERS, sync
 from .minimizer.impacts import bounce
 from .minimizer.line_search import line_search
 from .minimizer.newton import range_of, record, search_direction
@@ -46,7 +46,7 @@ def solve_kernel(evaluate_contact, real, iterative: bool = False, assembles: boo
     search = line_search(evaluate_contact)
     room = LargeGroups if iterative else NoLargeGroups
 
-    @wp.kernel(enable_backward=False, module="unique")
+    @wp.kernel(enable_backward=False, module="unique", cuda_max_registers=REGISTERS)
     def solve(
         tree: Tree,
         joints: Joints,

@@ -11,7 +11,7 @@ from .constraints.joint_rows import link_rows
 from .constraints.lagged import bound_friction
 from .constraints.restitution import NEVER, NO_REBOUND, apply_restitution
 from .linalg.cholesky import widen_skyline
-from .linalg.lanes import sync
+from .linalg.lanes import REGISTERS, sync
 from .minimizer.objective import contact_velocity, mass_times
 from .multibody.efforts import gravity_of
 from .multibody.joints import turns_freely
@@ -440,7 +440,7 @@ def assemble_group(
         measure_free_motion(problem, u)
 
 
-@wp.kernel
+@wp.kernel(cuda_max_registers=REGISTERS)
 def assemble_problem(
     tree: Tree,
     joints: Joints,

@@ -6,6 +6,7 @@ import warp as wp
 
 from newton_sap.linalg import blocks
 from newton_sap.linalg.blocks import BlockMatrix, BlockRange
+from newton_sap.linalg.lanes import BLOCK_DIM
 
 BASE, ITEMS, START = 3, 2, 5
 """Where the group begins in arrays that it shares with others."""
@@ -24,12 +25,16 @@ def assemble(
     G: wp.array[wp.mat33d],
 ):
     """H += J^T G J of every contact."""
+    _block, lane = wp.tid()
+    at.lane = lane
     blocks.add_contacts(H, at, J, unknown, stride, support, G, 0, G.shape[0])
 
 
 @wp.kernel(enable_backward=False)
 def factor(H: BlockMatrix, at: BlockRange, first: wp.array[wp.float64], second: wp.array[wp.float64]):
     """The factor of every node's D, inverted."""
+    _block, lane = wp.tid()
+    at.lane = lane
     blocks.factor_blocks(H, at, first, second)
 
 
@@ -45,6 +50,8 @@ def solve(
     D_lower: wp.array[wp.float64],
 ):
     """Both triangles."""
+    _block, lane = wp.tid()
+    at.lane = lane
     blocks.solve_upper(H, at, b, upper, D_upper, rest)
     blocks.solve_lower(H, at, D_lower, lower)
 
@@ -52,6 +59,8 @@ def solve(
 @wp.kernel(enable_backward=False)
 def copy(H: BlockMatrix, at: BlockRange):
     """The blocks on the diagonal, where their factors will be."""
+    _block, lane = wp.tid()
+    at.lane = lane
     blocks.copy_diagonal(H, at, H.inverse, H.own)
 
 
@@ -134,9 +143,9 @@ class Problem:
 
     def assemble(self):
         """Add the contacts."""
-        wp.launch(assemble, dim=1, inputs=[self.matrix, self.at, *self.contacts])
+        wp.launch_tiled(assemble, dim=[1], inputs=[self.matrix, self.at, *self.contacts], block_dim=BLOCK_DIM)
         self.matrix.inverse = wp.zeros_like(self.matrix.own)
-        wp.launch(copy, dim=1, inputs=[self.matrix, self.at])
+        wp.launch_tiled(copy, dim=[1], inputs=[self.matrix, self.at], block_dim=BLOCK_DIM)
         return self
 
     def diagonal(self, values):
@@ -169,7 +178,7 @@ class Problem:
     def factor(self):
         """D as the kernel finds it."""
         scratch = [wp.zeros(BASE + self.n, dtype=wp.float64) for _ in range(2)]
-        wp.launch(factor, dim=1, inputs=[self.matrix, self.at, *scratch])
+        wp.launch_tiled(factor, dim=[1], inputs=[self.matrix, self.at, *scratch], block_dim=BLOCK_DIM)
         X = self.diagonal(self.matrix.inverse.numpy())
         assert (X == X.T).all()
         L = np.linalg.inv(np.tril(X))
@@ -208,7 +217,7 @@ def test_solves_are_those_of_dense_triangles(problem):
     given = wp.array(np.concatenate([np.zeros(BASE), b]), dtype=wp.float64)
     arrays = [wp.zeros_like(given) for _ in range(5)]
     arrays[4] = wp.clone(given)
-    wp.launch(solve, dim=1, inputs=[problem.matrix, problem.at, given, *arrays])
+    wp.launch_tiled(solve, dim=[1], inputs=[problem.matrix, problem.at, given, *arrays], block_dim=BLOCK_DIM)
     upper, D_upper, rest, lower, D_lower = (a.numpy()[BASE:] for a in arrays)
     own = problem.diagonal(problem.matrix.own.numpy())
     off = problem.dense() - own

@@ -5,7 +5,7 @@ import warp as wp
 
 from ..constraints.clamped_linear import RIGID
 from ..constraints.hunt_crossley import recovering
-from ..linalg.lanes import LANES_OF_A_LIST, sync
+from ..linalg.lanes import LANES_OF_A_LIST, REGISTERS, sync
 from ..multibody.paths import free_velocity
 from ..multibody.spatial import angular, to_vec3d, velocity_at
 from ..packed import pack_contacts, pack_motion, pack_tree
@@ -368,7 +368,7 @@ def write_slots(
             pool.bias[slot] = pool.bias[slot] + belt_velocity(rows, i, gap.normal)
 
 
-@wp.kernel
+@wp.kernel(cuda_max_registers=REGISTERS)
 def fill_contacts(
     tree: Tree,
     bodies: Bodies,

@@ -10,6 +10,9 @@ TREES_PER_BLOCK = 8
 """Threads of a CUDA block where each has a tree to itself. Trees of a warp wait for each other's memory, and blocks of few of
 them go to more multiprocessors."""
 
+REGISTERS = 128
+"""Of a thread, in kernels whose blocks are one warp per group on CUDA: more groups at a time outweigh what is spilled."""
+
 LANES_OF_A_LIST = 128
 """Lanes of the one CUDA block that goes through what all groups have."""
 
