@@ -137,7 +137,7 @@ def test_first_call_can_be_captured_on_cuda(name):
 def test_control_is_live_between_replays():
     """A target written between two replays acts in the second."""
     setup = Setup("quadruped")
-    with wp.ScopedCapture(device="cpu") as capture:
+    with wp.ScopedCapture() as capture:
         setup.step(setup.state, setup.state, setup.control)
     wp.capture_launch(capture.graph)
     slow = setup.result()["joint_qd"][6]

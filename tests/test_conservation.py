@@ -338,7 +338,7 @@ def test_four_bar_stays_closed():
     knee = math.acos((COUPLER**2 + ROCKER**2 - base**2) / (2 * COUPLER * ROCKER))
     rig = Rig(builder, dt, q=[0.0, apex, knee - math.pi], v=[0, 0, 0], near_rigid_coupling=beta)
     turned, opening, load, curvature = rig.q[0], 0.0, 0.0, 0.0
-    with wp.ScopedCapture(device="cpu") as capture:
+    with wp.ScopedCapture() as capture:
         rig.run(2)
     for i in range(round(10.0 / (2 * dt))):
         before = rig.body_qd

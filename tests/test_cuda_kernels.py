@@ -1,6 +1,7 @@
 """CUDA's compiler takes every kernel: it comes with Warp and needs no GPU. What the kernels compute there is not seen here."""
 
 import importlib
+import inspect
 import pkgutil
 import re
 import sys
@@ -9,12 +10,16 @@ import pytest
 import warp as wp
 
 import newton_sap
+from newton_sap.boundary import contacts
 from newton_sap.constraints.laws import CONTACT_LAWS, contact_law
 from newton_sap.gradients import recording
 from newton_sap.gradients.sensitivity import sensitivity_kernel
 from newton_sap.gradients.virtual_power import contact_power
 from newton_sap.group_solve import solve_kernel
-from newton_sap.linalg.lanes import BLOCK_DIM
+from newton_sap.linalg.lanes import BLOCK_DIM, LANES_OF_A_LIST, TREES_PER_BLOCK, block_dim
+from newton_sap.multibody.free_motion import free_motion
+from newton_sap.multibody.integration import integrate
+from newton_sap.multibody.kinematics import kinematics
 from newton_sap.tied_change import follow_tied_kernel
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="Warp has no CUDA compiler there")
@@ -63,9 +68,22 @@ def all_kernels():
 @pytest.mark.parametrize("kernel", list(all_kernels()))
 def test_compiles_for_cuda(kernel, tmp_path, monkeypatch):
     """The module of a kernel becomes PTX that has an entry of the kernel's name."""
-    monkeypatch.setitem(kernel.module.options, "block_dim", BLOCK_DIM)
+    lanes = block_dim(kernel)
+    monkeypatch.setitem(kernel.module.options, "block_dim", lanes)
     (ptx,) = wp.compile_aot_module(kernel.module, arch=ARCHITECTURE, module_dir=tmp_path, use_ptx=True)
     (source,) = tmp_path.glob("*.cu")
-    assert f"#define WP_TILE_BLOCK_DIM {BLOCK_DIM}\n" in source.read_text(encoding="utf-8")
+    assert f"#define WP_TILE_BLOCK_DIM {lanes}\n" in source.read_text(encoding="utf-8")
     name = kernel.func.__name__
     assert re.search(rf"\.entry \w*{name}\w*_cuda_kernel_forward", ptx.read_text(encoding="utf-8"))
+
+
+def test_blocks_are_as_large_as_their_modules_say():
+    """Trees go in small blocks, groups by warps, the list of all groups by more lanes; with lanes no module is made for trees."""
+    found = kernels_of_modules()
+    assert block_dim(kernels_made_for_models()["minimize lagged"]) == block_dim(contacts.fill_contacts) == BLOCK_DIM
+    assert block_dim(contacts.number_slots) == LANES_OF_A_LIST
+    of_trees = {name for name, kernel in found.items() if block_dim(kernel) == TREES_PER_BLOCK}
+    assert {kernels.module.name for kernels in (kinematics, free_motion, integrate)} == of_trees
+    for name in of_trees:
+        source = inspect.getsource(importlib.import_module(name))
+        assert "wp.kernel" in source and "lane = wp.tid()" not in source

@@ -104,7 +104,7 @@ class Rollout:
 
     def replay(self, steps=STEPS):
         """The same from a graph that is recorded once."""
-        with wp.ScopedCapture(device="cpu") as capture:
+        with wp.ScopedCapture() as capture:
             self.step()
         for _ in range(steps):
             wp.capture_launch(capture.graph)

@@ -509,7 +509,7 @@ def test_captured_steps_observe_the_same_bits(name):
         setup.pipeline.collide(setup.state, setup.contacts)
         setup.solver.step(setup.state, setup.state, setup.control, setup.contacts, DT, observables=observables)
 
-    with wp.ScopedCapture(device="cpu") as capture:
+    with wp.ScopedCapture() as capture:
         advance(captured, seen[1])
     for _ in range(60):
         advance(eager, seen[0])

@@ -115,7 +115,7 @@ class Machine:
     def replay(self, number):
         """Record a step in place and replay it a few times."""
         arguments = self._arguments(number)
-        with wp.ScopedCapture(device="cpu") as capture:
+        with wp.ScopedCapture() as capture:
             self.solver.step(self.state, self.state, *arguments, **self._note(arguments))
         for _ in range(1 + number % 3):
             self._note(arguments)

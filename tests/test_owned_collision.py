@@ -79,7 +79,7 @@ def test_captured_from_the_first_call():
     """Detection is recorded with the step; replaying equals stepping."""
     model = worlds("quadruped")
     eager, captured = Owner(model), Owner(model)
-    with wp.ScopedCapture(device="cpu") as capture:
+    with wp.ScopedCapture() as capture:
         captured.step(in_place=True)
     for _ in range(80):
         eager.step(in_place=True)
@@ -100,7 +100,7 @@ def test_a_captured_step_allocates_nothing(monkeypatch):
 
     for name in ("zeros", "empty", "full", "clone", "ones", "zeros_like", "empty_like", "full_like"):
         monkeypatch.setattr(wp, name, noting(name))
-    with wp.ScopedCapture(device="cpu"):
+    with wp.ScopedCapture():
         owner.step(in_place=True)
     assert made == []
 

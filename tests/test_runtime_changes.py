@@ -102,7 +102,7 @@ def test_change_acts_in_a_replayed_graph(name):
     """The same, with the change made after the graph was captured and before it is replayed."""
     change, joint, acceleration = CHANGES[name]
     rig = start_of(joint)
-    with wp.ScopedCapture(device="cpu") as capture:
+    with wp.ScopedCapture() as capture:
         rig.solver.step(rig.state, rig.next, rig.control, None, DT)
     change(rig.model)
     wp.capture_launch(capture.graph)
@@ -132,7 +132,7 @@ def test_joint_frames_change_at_run_time(captured):
     """Moved anchors move the body: parent and child frames are read in every step."""
     rig = Rig(hinge(), DT, q=[0.0])
     if captured:
-        with wp.ScopedCapture(device="cpu") as capture:
+        with wp.ScopedCapture() as capture:
             rig.run(2)
     put(rig.model.joint_X_p, [0.5, 0.2, 0.1, 0, 0, 0, 1])
     put(rig.model.joint_X_c, [0.0, 0.0, 0.3, 0, 0, 0, 1])
@@ -254,7 +254,7 @@ def test_kinematic_flag_toggles(captured):
     """A flagged root follows its state's velocity and no force; unflagged it falls again."""
     rig = Rig(hingeless(), DT)
     if captured:
-        with wp.ScopedCapture(device="cpu") as capture:
+        with wp.ScopedCapture() as capture:
             rig.run(2)
 
     def run_two():

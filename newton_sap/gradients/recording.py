@@ -15,7 +15,7 @@ from ..boundary.loop_coordinates import publish_loop_joints
 from ..constraints.laws import contact_law
 from ..coupling_bundles import CouplingTable, Routes, Tendons
 from ..launches import load_kernels
-from ..linalg.lanes import BLOCK_DIM
+from ..linalg.lanes import block_dim
 from ..multibody.gyroscopic import TIED, TOGETHER
 from ..multibody.integration import UPDATES, integrate
 from ..multibody.kinematics import kinematics
@@ -147,7 +147,8 @@ class Recorder:
             self._launch(publish_loop_joints, couplings, inputs)
 
     def _launch(self, kernel, count: int, inputs: list) -> None:
-        wp.launch(differentiable(kernel), dim=count, inputs=inputs, block_dim=BLOCK_DIM, device=self.device)
+        recorded = differentiable(kernel)
+        wp.launch(recorded, dim=count, inputs=inputs, block_dim=block_dim(recorded), device=self.device)
         if self.device.is_capturing:
             self._captured.append(inputs)
 
@@ -223,7 +224,7 @@ class Recorder:
         return allocate(Sensitivity, counts, self.device, start=self._start, power=power, **kept)
 
     def _unrecorded(self, kernel, count: int, inputs: list) -> None:
-        wp.launch(kernel, dim=count, inputs=inputs, block_dim=BLOCK_DIM, device=self.device, record_tape=False)
+        wp.launch(kernel, dim=count, inputs=inputs, block_dim=block_dim(kernel), device=self.device, record_tape=False)
 
     def _sensitivities(self, solver) -> Sensitivity:
         """Factor the step's own derivative; nothing of this is on the tape."""
