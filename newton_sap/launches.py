@@ -17,7 +17,7 @@ from functools import partial
 import warp as wp
 
 from .boundary.topology import Topology
-from .linalg.lanes import BLOCK_DIM, block_dim
+from .linalg.lanes import block_dim
 from .scratch import Scratch, parts_of_threads
 from .workspace import Tree, copy_bundle
 
@@ -37,10 +37,10 @@ def load_kernels(kernels, device) -> None:
     """Compile kernels that are not in Warp's cache, a few at a time: by as many threads as ``wp.config.load_module_max_workers``
     says, by one per core that this process may use and up to four where that is 0."""
     threads = wp.config.load_module_max_workers or min(4, _usable_cores())
-    on_cuda = wp.get_device(device).is_cuda
+    has_blocks = wp.get_device(device).is_cuda or wp.config.enable_cpu_blocks
     alike = {}
     for kernel in reversed(kernels):  # the largest, which end a step, begin
-        modules = alike.setdefault(block_dim(kernel) if on_cuda else BLOCK_DIM, [])
+        modules = alike.setdefault(block_dim(kernel) if has_blocks else 1, [])
         if kernel.module not in modules:
             modules.append(kernel.module)
     for size, modules in alike.items():

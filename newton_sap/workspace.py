@@ -240,7 +240,7 @@ class Arrivals:
     push: wp.array[wp.float32]  # (G,) how far what overlaps, or has no joint, may push within the step [m]
     group_count: wp.array[wp.int32]  # (G,) slots they ask for
     group_start: wp.array[wp.int32]  # (G,) those of the part's groups before
-    lane_count: wp.array[wp.int32]  # (P,), of a single part (LANES_OF_A_LIST,); what each lane has added up of them
+    lane_count: wp.array[wp.int32]  # (P * LANES_OF_A_LIST,) what each lane has added up of them
 
 
 @wp.struct
@@ -449,10 +449,8 @@ def copy_bundle(struct_type, bundle, changed: dict):
 
 def allocate_arrivals(rows: int, groups: int, links: int, parts: int, device) -> Arrivals:
     """Return lists for ``rows`` contacts of Newton."""
-    sizes = {"*": groups, "left_out": links, "next": rows, "phi0": rows}
-    sizes["lane_count"] = (
-        parts if parts > 1 else LANES_OF_A_LIST
-    )  # a CPU block, of which each part has one, has one lane
+    lanes = parts * LANES_OF_A_LIST
+    sizes = {"*": groups, "left_out": links, "next": rows, "phi0": rows, "lane_count": lanes}
     return allocate(Arrivals, {**sizes, "part_head": parts if parts > 1 else 0}, device)
 
 

@@ -78,7 +78,7 @@ def test_compiles_for_cuda(kernel, tmp_path, monkeypatch):
 
 
 def test_blocks_are_as_large_as_their_modules_say():
-    """Trees go in small blocks, groups by warps, the list of all groups by more lanes; with lanes no module is made for trees."""
+    """Trees go in small blocks, groups by warps, the list of all groups by more lanes; a module for trees has no lanes."""
     found = kernels_of_modules()
     assert block_dim(kernels_made_for_models()["minimize lagged"]) == block_dim(contacts.fill_contacts) == BLOCK_DIM
     assert block_dim(contacts.number_slots) == LANES_OF_A_LIST

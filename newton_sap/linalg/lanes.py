@@ -16,14 +16,14 @@ REGISTERS = 128
 LANES_OF_A_LIST = 128
 """Lanes of the one CUDA block that goes through what all groups have."""
 
-WARPS_OWN = 256
-"""What modules have that name none."""
+UNNAMED = 256
+"""Warp's own, in the options of modules that name none."""
 
 
 def block_dim(kernel: wp.Kernel) -> int:
     """Threads per block on CUDA: ``BLOCK_DIM``, unless the kernel's module names another number."""
     size = kernel.module.options["block_dim"]
-    return BLOCK_DIM if size == WARPS_OWN else size
+    return BLOCK_DIM if size == UNNAMED else size
 
 
 @wp.func_native("WP_TILE_SYNC();")
