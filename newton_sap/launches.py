@@ -38,12 +38,10 @@ def load_kernels(kernels, device) -> None:
     says, by one per core that this process may use and up to four where that is 0."""
     threads = wp.config.load_module_max_workers or min(4, _usable_cores())
     has_blocks = wp.get_device(device).is_cuda or wp.config.enable_cpu_blocks
-    alike = {}
-    for kernel in reversed(kernels):  # the largest, which end a step, begin
-        modules = alike.setdefault(block_dim(kernel) if has_blocks else 1, [])
-        if kernel.module not in modules:
-            modules.append(kernel.module)
-    for size, modules in alike.items():
+    # The largest, which end a step, begin.
+    sizes = {kernel.module: block_dim(kernel) if has_blocks else 1 for kernel in reversed(kernels)}
+    for size in dict.fromkeys(sizes.values()):
+        modules = [module for module, its in sizes.items() if its == size]
         wp.force_load(device, modules, block_dim=size, max_workers=threads)
 
 
