@@ -3,6 +3,7 @@
 import warnings
 
 import newton
+import numpy as np
 import pytest
 import warp as wp
 
@@ -48,6 +49,44 @@ def test_a_body_may_lie_on_all_its_boxes(scene, lying):
     builder.add_ground_plane()
     model = builder.finalize()
     assert likely_contacts(model, build_topology(model)).sum() >= 3 * lying
+
+
+def heap(shape, side=4, height=7, radius=0.05):
+    """Bodies that hang in rows above each other between four walls, near enough to fall onto each other."""
+    builder = newton.ModelBuilder()
+    builder.add_ground_plane()
+    wide, pitch = 1.1 * radius * side + 0.02, 2.2 * radius
+    for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+        at = wp.transform((x * (wide + radius), y * (wide + radius), 1.0), wp.quat_identity())
+        across = wide + 2.0 * radius
+        builder.add_shape_box(-1, xform=at, hx=radius if x else across, hy=radius if y else across, hz=1.0)
+    for place in np.ndindex(side, side, height):
+        x, y, z = pitch * (np.array(place) - (0.5 * (side - 1), 0.5 * (side - 1), 0.0))
+        body = builder.add_body(xform=wp.transform((x, y, z + 1.2 * radius), wp.quat_identity()))
+        shape(builder, body, radius)
+    return builder
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda b, i, r: b.add_shape_sphere(i, radius=r),
+        lambda b, i, r: b.add_shape_box(i, hx=0.8 * r, hy=0.8 * r, hz=0.8 * r),
+    ],
+    ids=["spheres", "cubes"],
+)
+def test_a_falling_heap_has_room(shape, monkeypatch):
+    """At 60 Hz a body that falls reaches more than its neighbours within a step; none of its contacts is lost."""
+    monkeypatch.setattr("newton_sap.boundary.capacity.CONTACT_MEMORY", 0)
+    model = heap(shape).finalize()
+    pipeline = newton.CollisionPipeline(model, rigid_contact_max=20000)
+    solver, state, contacts = SolverSAP(model), model.state(), pipeline.contacts()
+    for _ in range(45):
+        pipeline.collide(state, contacts)
+        solver.step(state, state, None, contacts, 1.0 / 60.0)
+    report = solver.report()
+    assert report.contacts_peak.max() > 8 * model.body_count  # more than neighbours that touch: five, and the walls
+    assert report.contacts_dropped.sum() == 0
 
 
 def test_what_cannot_touch_has_no_slots():

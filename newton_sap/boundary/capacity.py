@@ -27,8 +27,11 @@ CONTACT_MEMORY = 3 * 2**20
 _POINTS = {newton.GeoType.SPHERE: 1, newton.GeoType.ELLIPSOID: 1, newton.GeoType.CAPSULE: 2}
 """Contacts [-] of a shape that lies on another; any other shape has four."""
 
-_NEIGHBOURS, _SIDES = 6, 2
-"""A body of its own, or a piece of cable, may lie in a pile: contacts of its neighbours, and how many of its sides touch."""
+_SIDES, _LEAST, _REACHED, _SHELL = 2, 6, 4, 13
+"""A body of its own, or a piece of cable, may lie in a pile: how many of its sides touch the ground or walls, and its contacts with others
+that are loose as well [-], at least and for each of so many. Bodies of a pile that falls in at 60 Hz reach beyond their neighbours
+within a step: 504 spheres had 34 contacts each, 216 cubes 39, 112 that fell further 43.
+"""
 
 
 def newton_capacity(model, contacts: newton.Contacts | None) -> int:
@@ -87,9 +90,13 @@ def likely_contacts(model, topology) -> np.ndarray:
     counts = (body >= 0) & (model.shape_flags.numpy() & int(newton.ShapeFlags.COLLIDE_SHAPES) != 0)
     link, tree = arrays["body_link"][body[counts]], arrays["link_tree"]
     touching = np.bincount(link[link >= 0], points[counts][link >= 0], topology.link_count)
-    loose = (np.diff(arrays["tree_link_start"]) == 1)[tree]
-    by_link = np.where(loose & (touching > 0), _NEIGHBOURS + _SIDES * touching, touching)
-    return np.bincount(arrays["tree_group"][tree], by_link, topology.group_count).astype(np.int64)
+    group = arrays["tree_group"][tree]
+    loose = (np.diff(arrays["tree_link_start"]) == 1)[tree] & (touching > 0)
+    others = np.bincount(group[loose], minlength=topology.group_count)[group] - 1
+    neighbours = np.maximum(_LEAST, _REACHED * np.minimum(others, _SHELL))
+    return np.bincount(group, np.where(loose, neighbours + _SIDES * touching, touching), topology.group_count).astype(
+        np.int64
+    )
 
 
 def contact_storage(model, topology, options, scratch, rows: int) -> tuple[Arrivals, ContactPool]:
