@@ -14,7 +14,7 @@ def memory_by_buffer(solver: Any, model: Any, contacts: Any = None) -> dict[str,
     seen = {array.ptr for owner in (model, contacts) for array in _arrays(owner, _DEPTH, set())}
     sizes = {}
     for name, value in vars(solver).items():
-        if value is model or value is contacts or getattr(value, "borrows_arrays", False):
+        if value is model or value is contacts:
             continue
         total = 0
         for array in _arrays(value, _DEPTH, {id(model), id(contacts)}):
@@ -32,6 +32,8 @@ def _arrays(value: Any, depth: int, met: set[int]):
         yield value
         return
     if depth == 0 or id(value) in met or isinstance(value, (str, bytes, int, float, type, type(None))):
+        return
+    if getattr(value, "borrows_arrays", False):
         return
     met.add(id(value))
     if isinstance(value, dict):

@@ -269,6 +269,22 @@ def test_more_states_than_are_told_apart_are_forgotten_one_by_one():
             np.testing.assert_allclose(b.body_q.numpy()[0], np.array(pose_at(k * DT)), atol=5e-7)
 
 
+@pytest.mark.parametrize("measured", [False, True])
+def test_a_new_state_has_no_past(measured):
+    """Nothing is known of a state that lies where another one lay which has been freed."""
+    model = moved_by_hand()
+    solver = SolverSAP(model, kinematic_velocity="measured" if measured else "given")
+    moved = model.joint_q.numpy()
+    moved[0] += 2.0
+    for k in range(20):
+        state = model.state()
+        state.joint_q.assign(moved if k % 2 else model.joint_q)
+        for _ in range(2):
+            solver.step(state, state, None, None, DT)
+        assert abs(state.joint_q.numpy()[0] - (moved if k % 2 else model.joint_q.numpy())[0]) < 1e-6
+        assert np.abs(state.joint_qd.numpy()[:6]).max() < 1e-6
+
+
 def test_a_graph_follows_its_owner():
     """Poses that a graph writes move the body, with the velocity of its motion, and a reset is recorded as well."""
     model = moved_by_hand()

@@ -6,6 +6,8 @@ Newton's solvers of maximal coordinates read ``body_q`` and ``body_qd`` of a kin
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import warp as wp
 
@@ -244,6 +246,15 @@ def forget_owners(joints: Joints, roots: Roots, seen: Seen, chosen: ChosenWorlds
             seen.qd[k] = nothing
 
 
+@dataclass(frozen=True)
+class Poses:
+    """Poses of one of the caller's states, kept so that no other state's come to lie where they lie."""
+
+    body_q: wp.array
+
+    borrows_arrays = True
+
+
 class KinematicRoots:
     """The bodies of a model that are moved by their owner."""
 
@@ -252,7 +263,7 @@ class KinematicRoots:
         self._topology = topology
         self._roots = Roots()
         self._count = 0
-        self._seen: dict[int, Seen] = {}
+        self._seen: dict[int, tuple[Poses, Seen]] = {}
         self._unused: list[Seen] = []
         self.kernels: list = []
         """What is launched for them; nothing where a model has no such bodies."""
@@ -277,17 +288,18 @@ class KinematicRoots:
         if self._count:
             chosen = ChosenWorlds()
             chosen.mask = mask
-            for seen in self._seen.values():
+            for _, seen in self._seen.values():
                 solver.launches.single(forget_owners, self._count, [solver.joints, self._roots, seen, chosen])
 
     def _seen_in(self, state) -> Seen:
         """What was seen in a state, told by where its poses lie; of states that have not been met for long nothing is known."""
-        seen = self._seen.pop(state.body_q.ptr, None)
-        if seen is None:
-            seen = self._unused.pop() if self._unused else self._seen.pop(next(iter(self._seen)))
+        poses, seen = self._seen.pop(state.body_q.ptr, (None, None))
+        if poses is None:
+            poses = Poses(state.body_q)
+            seen = self._unused.pop() if self._unused else self._seen.pop(next(iter(self._seen)))[1]
             for array in (seen.q, seen.qd, seen.pose.view(wp.float32)):
                 array.fill_(np.nan)
-        self._seen[state.body_q.ptr] = seen
+        self._seen[state.body_q.ptr] = (poses, seen)
         return seen
 
     def _allocate(self, model) -> None:
