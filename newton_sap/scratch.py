@@ -139,7 +139,7 @@ def allocate_problem(scratch: Scratch, topology) -> Problem:
 def allocate_contacts(scratch: Scratch, part_start, groups: int, links: int, stride: int, spins: bool) -> ContactPool:
     """Return a contact pool with the slots of each part, whose pairs have at most ``stride`` unknowns."""
     capacity = int(part_start[-1])
-    counts = {"*": capacity, "group_count": groups, "group_start": groups, "last_given": links}
+    counts = {"*": capacity, "group_count": groups, "group_start": groups, "last_surface": links}
     counts |= dict.fromkeys(JACOBIAN, capacity * stride)
     starts = dict.fromkeys(CONTACT, part_start) | dict.fromkeys(JACOBIAN, part_start * stride)
     if not spins:

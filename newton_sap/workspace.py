@@ -250,10 +250,10 @@ class ContactPool:
     part_start: wp.array[wp.int32]  # (P + 1,) slots of each part
     group_count: wp.array[wp.int32]  # (G,)
     group_start: wp.array[wp.int32]  # (G,) a group's slots are contiguous, sorted by shapes and point
-    last_given: wp.array[
+    last_surface: wp.array[
         wp.int32
-    ]  # (L,) slot + 1 of the last contact of a link with what no unknown moves; stale where it has none
-    given_before: wp.array[wp.int32]  # (C,) slot + 1 of the one before it, 0 for none
+    ]  # (L,) slot + 1 of the last contact of a link with a surface that may have edges inside; stale where it has none
+    surface_before: wp.array[wp.int32]  # (C,) slot + 1 of the one before it, 0 for none
     row: wp.array[wp.int32]  # (C,) row in Newton's Contacts
     spin_of: wp.array[wp.int32]  # (C,) the contact whose relative spin this slot holds; -1 for a contact itself
     body_a: wp.array[wp.int32]  # (C,) Newton body
@@ -281,11 +281,11 @@ class ContactPool:
     line: wp.array[ContactLine]  # (C,) that velocity along the search direction
     slip_direction: wp.array[wp.vec3d]  # (C,) along friction, at most 1 long, an unknown of its own (slip_direction.py)
     slowness: wp.array[wp.float64]  # (C,) one over the softened slip speed at vc [s/m], zero unless the contact slides
-    gamma: wp.array[
-        wp.vec3d
-    ]  # (C,) impulse on B [N s]; before the solve, where a body that no unknown moves is touched [m]
+    gamma: wp.array[wp.vec3d]  # (C,) impulse on B [N s]; before the solve, where such a surface is touched [m]
     G: wp.array[wp.mat33d]  # (C,) -d(gamma)/d(vc) with slip for one of its slip directions [kg]
-    support: wp.array[wp.int32]  # (C,) number of unknowns that move the pair
+    support: wp.array[
+        wp.int32
+    ]  # (C,) number of unknowns that move the pair; before assembly, which side such a surface is on
     unknown: wp.array[wp.int32]  # (C * stride,) those unknowns, as problem indices
     J: wp.array[wp.vec3d]  # (C * stride,) d(vc)/d(unknown)
     stride: int

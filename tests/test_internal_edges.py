@@ -85,6 +85,31 @@ def test_a_box_slides_over_seams(floor):
     assert highest < 0.1001 and rig.solver.report().healthy
 
 
+def carted(surface, half, speed, **options):
+    """A box or a ball that comes along a cart of 50 kg on rails, which is flat by a mesh or a box."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    cart = link(builder, 50.0, 50.0)
+    builder.add_articulation([builder.add_joint_prismatic(-1, cart, axis=(1.0, 0.0, 0.0))])
+    if surface == "mesh":
+        builder.add_shape_mesh(cart, mesh=grid(cell=0.3), cfg=cfg())
+    else:
+        at = wp.transform((0.0, 0.0, -0.1), wp.quat_identity())
+        builder.add_shape_box(cart, xform=at, hx=3.0, hy=3.0, hz=0.1, cfg=cfg())
+    mover(builder, (-0.72, 0.11, 0.1), half=half)
+    builder.joint_qd[-6:] = [speed, 0.0, 0.0, 0.0, 0.0 if half else 10.0 * speed, 0.0]
+    return Rig(builder, 1.0 / 60.0, **options)
+
+
+@pytest.mark.parametrize(("half", "speed"), [((0.1, 0.1, 0.1), 2.0), (None, 1.0)], ids=["box", "ball"])
+def test_what_moves_along_a_mesh_that_moves_meets_no_seam(half, speed):
+    """A box stopped at the first seam and jumped by 3 cm, a ball lost a quarter of its speed in a second."""
+    truth, rig, highest = carted("box", half, speed), carted("mesh", half, speed), 0.0
+    for _ in range(40):
+        highest = max(highest, rig.run().q[3])
+    np.testing.assert_allclose(rig.v[:2], truth.run(40).v[:2], atol=0.02)
+    assert highest < 0.101 and rig.solver.report().healthy
+
+
 def thrown(floor, **material):
     """Twenty boxes, each in a world of its own, thrown over a floor in random directions, and their largest changes of speed."""
     rng = np.random.default_rng(0)
@@ -489,6 +514,16 @@ def test_the_reference_passes_over_the_same_edges(floor, law):
     builder.joint_q[-7:-4] = (0.285, 0.3, -1e-5)
     wall_of(builder, "box")
     passed_over_as_by_the_reference(builder, law)
+
+
+@pytest.mark.parametrize("half", [(0.1, 0.1, 0.1), None], ids=["box", "ball"])
+@pytest.mark.parametrize("law", LAWS)
+def test_the_reference_passes_over_the_edges_of_a_mesh_that_moves(half, law):
+    """Of a box or a ball on a cart."""
+    rig = carted("mesh", half, 1.0).run(8)
+    put(rig.model.joint_q, rig.q)
+    put(rig.model.joint_qd, rig.v)
+    passed_over_as_by_the_reference(rig.model, law)
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -28,7 +28,7 @@ from .contact_rows import (
 )
 from .gaps import Gap, lacks_normal, leave_by_face, measure_gap, spared_by_spin
 from .grazing import may_graze
-from .internal_edges import first_passed_over, pass_over_edges, touched_at
+from .internal_edges import first_passed_over, pass_over_edges, surface_side, touched_at, touching_link
 from .passing import longest_apart
 
 wp.set_module_options({"enable_backward": False})
@@ -126,12 +126,6 @@ def overlap_speed(gap: Gap, pair: Material, options: ContactOptions, dt: wp.floa
 
 
 @wp.func
-def moving_link(gap: Gap):
-    """A link of a contact that unknowns move."""
-    return wp.max(gap.a.link, gap.b.link)
-
-
-@wp.func
 def handed_speed(gap: Gap):
     """How fast [m/s] a body that no joint moves comes, which no group counts among its own: it may hand on its speed."""
     speed = wp.float64(0.0)
@@ -188,7 +182,7 @@ def collect_one(
         if gap.phi0 > wp.float64(0.0):
             lacking = lacking_speed(tree, m, gap, belt_velocity(rows, i, gap.normal), pair.mu, dt)
             if lacking > wp.float64(0.0):
-                leave_out(arrivals, i, moving_link(gap), wp.float32(dt * lacking))
+                leave_out(arrivals, i, touching_link(shapes, rows, gap, i), wp.float32(dt * lacking))
                 return
         push = handed_speed(gap)
         if gap.phi0 <= wp.float64(0.0):
@@ -358,7 +352,9 @@ def write_slots(
         gap = longest_apart(tree, shapes, m, rows, options, state, gap, i, dt)
         pair = material_of(shapes, rows, options, i, dt)
         store(pool, slot, gap, pair, options, spin)
-        pool.gamma[slot] = touched_at(gap)
+        side = surface_side(shapes, rows, gap, i)
+        pool.support[slot] = side
+        pool.gamma[slot] = touched_at(gap, side)
         pool.v_hat[slot] = spared_by_spin(m, shapes, rows, gap, options, i, dt)
         pool.body_a[slot] = shapes.body[rows.shape0[i]]
         pool.spin_of[slot] = -1

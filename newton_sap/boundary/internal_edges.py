@@ -19,7 +19,7 @@ from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArra
 from .contact_rows import ContactRows
 from .gaps import Gap, given_velocity, leave_by_face, measure_gap
 from .grazing import may_graze
-from .shape_geometry import fills_beside, goes_on_towards, is_on_face
+from .shape_geometry import fills_beside, goes_on_towards, has_edges, is_on_face
 
 wp.set_module_options({"enable_backward": False})
 
@@ -55,44 +55,75 @@ PASSED_OVER, KEPT = wp.constant(-2), wp.constant(-3)
 
 
 @wp.func
-def given_side(pool: ContactPool, slot: int):
-    """Which body of a contact no unknown moves, the given one, 0 or 1; -1 for none."""
-    return wp.where(pool.link_a[slot] < 0, 0, wp.where(pool.link_b[slot] < 0, 1, -1))
+def surface_side(shapes: Shapes, rows: ContactRows, gap: Gap, row: int):
+    """Which side of a contact, 0 or 1, may be a surface with edges inside; -1 for none.
+
+    One that no unknown moves, or else a mesh or heightfield that touches another kind of shape.
+    """
+    side = wp.where(gap.a.link < 0, 0, wp.where(gap.b.link < 0, 1, -1))
+    if side < 0:
+        first = has_edges(shapes, rows.shape0[row])
+        if first != has_edges(shapes, rows.shape1[row]):
+            side = wp.where(first, 0, 1)
+    return side
+
+
+@wp.func
+def touching_link(shapes: Shapes, rows: ContactRows, gap: Gap, row: int):
+    """The link that touches that surface, or any that unknowns move."""
+    link = wp.max(gap.a.link, gap.b.link)
+    if surface_side(shapes, rows, gap, row) == 0:
+        link = gap.b.link
+    elif surface_side(shapes, rows, gap, row) == 1:
+        link = gap.a.link
+    return link
+
+
+@wp.func
+def surface_of(pool: ContactPool, slot: int):
+    """The surface's side of a contact in the pool, before assembly."""
+    return pool.support[slot]
+
+
+@wp.func
+def surface_link(pool: ContactPool, slot: int):
+    """The link that the surface is on; negative where no unknown moves it."""
+    return wp.where(surface_of(pool, slot) == 0, pool.link_a[slot], pool.link_b[slot])
 
 
 @wp.func
 def moving_link(pool: ContactPool, slot: int):
-    """The link of the other one."""
-    return wp.max(pool.link_a[slot], pool.link_b[slot])
+    """The link of the other one, which moves along it."""
+    return wp.where(surface_of(pool, slot) == 0, pool.link_b[slot], pool.link_a[slot])
 
 
 @wp.func
 def outward(pool: ContactPool, slot: int):
-    """The normal away from the given body."""
+    """The normal away from the surface."""
     n = pool.normal[slot]
-    if pool.link_a[slot] >= 0:
+    if surface_of(pool, slot) == 1:
         n = -n
     return n
 
 
 @wp.func
-def given_shape(pool: ContactPool, rows: ContactRows, slot: int):
-    """The shape of the given body that touches."""
+def surface_shape(pool: ContactPool, rows: ContactRows, slot: int):
+    """The surface's shape."""
     row = pool.row[slot] / 2
-    return wp.where(pool.link_a[slot] < 0, rows.shape0[row], rows.shape1[row])
+    return wp.where(surface_of(pool, slot) == 0, rows.shape0[row], rows.shape1[row])
 
 
 @wp.func
 def moving_shape(pool: ContactPool, rows: ContactRows, slot: int):
     """The shape of the other one."""
     row = pool.row[slot] / 2
-    return wp.where(pool.link_a[slot] < 0, rows.shape1[row], rows.shape0[row])
+    return wp.where(surface_of(pool, slot) == 0, rows.shape1[row], rows.shape0[row])
 
 
 @wp.func
-def touched_at(gap: Gap):
-    """Where the body of a contact that no unknown moves is touched [m]."""
-    return wp.where(gap.a.link < 0, gap.a.surface, gap.b.surface)
+def touched_at(gap: Gap, side: int):
+    """Where the surface on one side of a contact is touched [m]."""
+    return wp.where(side == 0, gap.a.surface, gap.b.surface)
 
 
 @wp.func
@@ -103,7 +134,7 @@ def tolerance(edge: wp.vec3d, other: wp.vec3d):
 
 @wp.func
 def turned_by(pool: ContactPool, plane: int, away: wp.vec3d):
-    """Sine of the angle between the normal of one contact and that of another, both away from their given bodies."""
+    """Sine of the angle between the normal of one contact and that of another, both away from their surfaces."""
     facing = wp.dot(outward(pool, plane), away)
     return wp.sqrt(wp.max(wp.float64(1.0) - facing * facing, wp.float64(0.0)))
 
@@ -130,11 +161,11 @@ def slack(pool: ContactPool, point: wp.vec3d, away: wp.vec3d, plane: int, radius
 def sunk_beside(pool: ContactPool, plane: int):
     """How deep [m] a body sinks in, at most, where its contacts face as one of them does: one that leans does so unevenly."""
     deepest = wp.float64(0.0)
-    slot = pool.last_given[moving_link(pool, plane)] - 1
+    slot = pool.last_surface[moving_link(pool, plane)] - 1
     while slot >= 0:
         if wp.dot(outward(pool, slot), outward(pool, plane)) > ALIKE:
             deepest = wp.max(deepest, -pool.phi0[slot])
-        slot = pool.given_before[slot] - 1
+        slot = pool.surface_before[slot] - 1
     return deepest
 
 
@@ -174,11 +205,13 @@ def go_together(
     edge: int,
     plane: int,
 ):
-    """Whether the given bodies of two contacts are one, or have the same velocity."""
-    a = shapes.body[given_shape(pool, rows, edge)]
-    b = shapes.body[given_shape(pool, rows, plane)]
+    """Whether the surfaces of two contacts are of one body, or of bodies that no unknown moves and that have the same velocity."""
+    a = shapes.body[surface_shape(pool, rows, edge)]
+    b = shapes.body[surface_shape(pool, rows, plane)]
     if a == b:
         return True
+    if wp.max(surface_link(pool, edge), surface_link(pool, plane)) >= 0:
+        return False
     velocity = given_velocity(tree, bodies, m, state, a)
     apart = velocity - given_velocity(tree, bodies, m, state, b)
     # Poses and velocities are float32, and these are about the world's origin.
@@ -213,7 +246,7 @@ def goes_on(
     radius: wp.float64,
     sunk: wp.float64,
 ):
-    """Whether the given shape of an edge goes on above the plane right behind it, as a wall, or the moving one below it, into a slot.
+    """Whether the surface's shape goes on above the plane right behind it, as a wall, or the moving one below it, into a slot.
 
     Of a wall the contact is steep; what reaches below does so farther than the body sinks in.
     """
@@ -224,7 +257,7 @@ def goes_on(
     step = wp.float64(2.0) * slack(pool, pool.gamma[edge], away, plane, radius)
     if facing < STEEP:
         behind = at_height(pool, plane, pool.gamma[edge] - step * away, step / STEEP)
-        if fills_beside(tree, shapes, m, state, given_shape(pool, rows, edge), behind, rim):
+        if fills_beside(tree, shapes, m, state, surface_shape(pool, rows, edge), behind, rim):
             return True
     below = step + SUNK * sunk
     # Down along the plane's normal is out of a shape again that leans over: start farther in.
@@ -253,15 +286,16 @@ def stands_out(
         return True
     row = pool.row[edge] / 2
     link = moving_link(pool, edge)
-    sign = wp.where(pool.link_a[edge] < 0, wp.float64(1.0), wp.float64(-1.0))
-    slot = pool.last_given[link] - 1
+    side = surface_of(pool, edge)
+    sign = wp.where(side == 0, wp.float64(1.0), wp.float64(-1.0))
+    slot = pool.last_surface[link] - 1
     while slot >= 0:
         other = pool.row[slot] / 2
         if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
             alike = wp.dot(pool.normal[slot], pool.normal[edge]) > ALIKE
             if alike and is_above(pool, pool.gamma[slot], sign * pool.normal[slot], plane, radius, sunk):
                 return True
-        slot = pool.given_before[slot] - 1
+        slot = pool.surface_before[slot] - 1
     other = arrivals.left_out[link] - 1
     while other >= 0:
         if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
@@ -269,7 +303,7 @@ def stands_out(
             if may_graze(shapes, rows, other):
                 gap = leave_by_face(tree, shapes, m, rows, state, gap, other)
             alike = wp.dot(gap.normal, pool.normal[edge]) > ALIKE
-            if alike and is_above(pool, touched_at(gap), sign * gap.normal, plane, radius, sunk):
+            if alike and is_above(pool, touched_at(gap, side), sign * gap.normal, plane, radius, sunk):
                 return True
         other = arrivals.next[other] - 1
     return False
@@ -292,15 +326,15 @@ def is_level_beside(
     point = at_height(pool, plane, pool.gamma[edge], wp.float64(0.0))
     if wp.length(point - pool.gamma[edge]) > slack(pool, pool.gamma[edge], outward(pool, edge), plane, radius):
         point = pool.gamma[edge]  # no error of a round body's point
-    slot = pool.last_given[moving_link(pool, edge)] - 1
+    slot = pool.last_surface[moving_link(pool, edge)] - 1
     last = int(-1)
     while slot >= 0:
-        shape = given_shape(pool, rows, slot)
+        shape = surface_shape(pool, rows, slot)
         if shape != last:
             last = shape
             if goes_on_towards(tree, shapes, m, state, shape, point, outward(pool, edge), up):
                 return True
-        slot = pool.given_before[slot] - 1
+        slot = pool.surface_before[slot] - 1
     return False
 
 
@@ -321,7 +355,7 @@ def is_internal(
 
     Other contacts show that whose mark is above ``gone``.
     """
-    plane = pool.last_given[moving_link(pool, edge)] - 1
+    plane = pool.last_surface[moving_link(pool, edge)] - 1
     while plane >= 0:
         facing = wp.dot(outward(pool, plane), outward(pool, edge))
         if facing > OPPOSED and facing < ALIGNED and pool.spin_of[plane] > gone:
@@ -331,37 +365,37 @@ def is_internal(
                 if go_together(tree, bodies, shapes, m, pool, rows, state, edge, plane):
                     if not stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane, radius, sunk):
                         if is_level_beside(tree, shapes, m, pool, rows, state, edge, plane, radius):
-                            given = given_shape(pool, rows, edge)
+                            shape = surface_shape(pool, rows, edge)
                             at = pool.gamma[edge]
-                            return not is_on_face(tree, shapes, m, state, given, at, outward(pool, edge), ALIGNED)
-        plane = pool.given_before[plane] - 1
+                            return not is_on_face(tree, shapes, m, state, shape, at, outward(pool, edge), ALIGNED)
+        plane = pool.surface_before[plane] - 1
     return False
 
 
 @wp.func
 def is_even(pool: ContactPool, start: int, count: int, lane: int):
-    """Whether all that a group touches of given bodies faces one way, as on flat ground: then it has no edges inside."""
+    """Whether all surfaces that a group touches face one way, as on flat ground: then it has no edges inside."""
     first = int(start)
-    while first < start + count and given_side(pool, first) < 0:
+    while first < start + count and surface_of(pool, first) < 0:
         first += 1
     tilted = wp.float64(0.0)
     for slot in range(first + lane, start + count, wp.block_dim()):
-        if given_side(pool, slot) >= 0 and not (wp.dot(outward(pool, slot), outward(pool, first)) >= HALF_ALIGNED):
+        if surface_of(pool, slot) >= 0 and not (wp.dot(outward(pool, slot), outward(pool, first)) >= HALF_ALIGNED):
             tilted += wp.float64(1.0)
     return total(tilted) == wp.float64(0.0)
 
 
 @wp.func
-def list_given(pool: ContactPool, start: int, count: int):
-    """Link each link's contacts with given bodies into a list."""
+def list_surfaces(pool: ContactPool, start: int, count: int):
+    """Link each link's contacts with surfaces into a list."""
     for slot in range(start, start + count):
-        if given_side(pool, slot) >= 0:
-            pool.last_given[moving_link(pool, slot)] = 0
+        if surface_of(pool, slot) >= 0:
+            pool.last_surface[moving_link(pool, slot)] = 0
     for slot in range(start, start + count):
-        if given_side(pool, slot) >= 0 and pool.spin_of[slot] == -1:
+        if surface_of(pool, slot) >= 0 and pool.spin_of[slot] == -1:
             link = moving_link(pool, slot)
-            pool.given_before[slot] = pool.last_given[link]
-            pool.last_given[link] = slot + 1
+            pool.surface_before[slot] = pool.last_surface[link]
+            pool.last_surface[link] = slot + 1
 
 
 @wp.func
@@ -405,7 +439,7 @@ def mark_edges(
     for second in range(rounds):
         for slot in range(start + lane, start + count, wp.block_dim()):
             mark = pool.spin_of[slot]
-            if given_side(pool, slot) >= 0 and mark == -1 - second:
+            if surface_of(pool, slot) >= 0 and mark == -1 - second:
                 gone = KEPT + second
                 if is_internal(tree, bodies, shapes, m, arrivals, pool, rows, state, slot, gone) != (second == 1):
                     pool.spin_of[slot] = PASSED_OVER - second
@@ -430,7 +464,7 @@ def pass_over_edges(
     if is_even(pool, start, count, lane):
         return count
     if lane == 0:
-        list_given(pool, start, count)
+        list_surfaces(pool, start, count)
     sync()
     mark_edges(tree, bodies, shapes, m, arrivals, pool, rows, state, start, count, lane)
     passed = wp.float64(0.0)

@@ -22,6 +22,12 @@ LEVEL = wp.constant(wp.float64(0.02))
 
 
 @wp.func
+def has_edges(shapes: Shapes, shape: int):
+    """Whether edges may lie inside a face of a shape, between triangles of one plane."""
+    return shapes.type[shape] == MESH or shapes.type[shape] == HEIGHTFIELD
+
+
+@wp.func
 def body_pose(tree: Tree, m: Motion, state: StateArrays, body: int):
     """Where a body is: a link, one that no joint moves (as its state says), or -1, the static world."""
     X = wp.transform_identity(dtype=wp.float64)

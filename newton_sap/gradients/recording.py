@@ -50,7 +50,7 @@ _PLACED = ("position", "rotation", "com", "velocity", "v0", "locked")
 _BALANCED = ("bias", "column", "mass", "moment", "inertia", "v")
 """And what their balance reads beside."""
 _NOT_STORED = (
-    "last_given", "given_before", "vc", "line", "slip_direction", "slowness", "gamma", "G", "unknown", "J", "body_a",
+    "last_surface", "surface_before", "vc", "line", "slip_direction", "slowness", "gamma", "G", "unknown", "J", "body_a",
 )  # fmt: skip
 """What slots hold only while they are filled or during a minimisation."""
 _FOLLOWING = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .shapes import CONE, CYLINDER, Solids, pose
+from .shapes import CONE, CYLINDER, HEIGHTFIELD, MESH, Solids, pose
 
 FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7
 BEARS, STEEP, REPORTED = 0.995, 0.25, 2e-5
@@ -43,12 +43,12 @@ def rolled_over(model, kin, shape: int, body: int, point: np.ndarray, n: np.ndar
 
 
 def internal_edges(places: list[Place], given, velocity, solids: Solids) -> set[int]:
-    """Return the indices of contacts with edges inside the surface of bodies that ``given`` says no unknown moves.
+    """Return the indices of contacts with edges inside a surface: of a body that ``given`` says no unknown moves, or a mesh.
 
-    Such an edge lies in the plane of another contact of the moving body with one of those, which has the same ``velocity`` and
-    itself is above the plane of the edge; and no point of the edge's shapes and normal is above the other plane, nor is what the
-    edge's shape fills right behind a steep edge, nor below it what the moving shape fills; and where the edge's normal leans to
-    something that the body touches goes on level. The other contact must stay.
+    Such an edge lies in the plane of another contact of the body that moves along it, with a surface of the same body or, where no
+    unknown moves them, of the same ``velocity``; and that contact is above the plane of the edge; and no point of the edge's
+    shapes and normal is above the other plane, nor is what the edge's shape fills right behind a steep edge, nor below it what the
+    moving shape fills; and where the edge's normal leans to something that the body touches goes on level. The other contact must stay.
     """
     shown_by = {}
     for edge in places:
@@ -58,22 +58,30 @@ def internal_edges(places: list[Place], given, velocity, solids: Solids) -> set[
     return {edge for edge, planes in shown_by.items() if planes - shown_by.keys()}
 
 
+def _surface_side(place: Place, given, solids: Solids) -> int | None:
+    """Which side of a contact may be a surface with edges inside: a given one, else a mesh or heightfield on another shape."""
+    faceted = [solids.kind(shape) in (MESH, HEIGHTFIELD) for shape in place.shapes]
+    if any(map(given, place.bodies)):
+        return None if all(map(given, place.bodies)) else [given(b) for b in place.bodies].index(True)
+    return faceted.index(True) if faceted[0] != faceted[1] else None
+
+
 def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids):
     """Yield the contacts in whose planes one is an edge."""
-    body = next((b for b in edge.bodies if given(b)), None)
-    if body is None or all(map(given, edge.bodies)):
+    side = _surface_side(edge, given, solids)
+    if side is None:
         return
-    side = edge.bodies.index(body)
-    moving = edge.bodies[1 - side]
+    body, moving = edge.bodies[side], edge.bodies[1 - side]
     if solids.is_on_face(edge.shapes[side], *edge.seen_by(body), TILTED):
         return
-    others = [(p, b) for p in places for b in p.bodies if moving in p.bodies and b != moving and given(b)]
-    floor = {p.shapes[p.bodies.index(b)] for p, b in others} | {edge.shapes[side]}
-    under = [(p.phi0, p.seen_by(b)[1]) for p, b in others]
+    sides = [(p, _surface_side(p, given, solids)) for p in places]
+    others = [(p, s) for p, s in sides if s is not None and p.bodies[1 - s] == moving]
+    floor = {p.shapes[s] for p, s in others} | {edge.shapes[side]}
+    under = [(p.phi0, p.seen_by(p.bodies[s])[1]) for p, s in others]
     alike = [p.seen_by(body) for p in places if p.shapes == edge.shapes and p.n @ edge.n > ALIKE]
-    for other, beside in others:
-        far = (1.0 + np.linalg.norm(edge.seen_by(body)[0])) * (1.0 + np.linalg.norm(velocity(body)))
-        if np.linalg.norm(velocity(beside) - velocity(body)) > ROUNDING * far:
+    for other, its_side in others:
+        beside = other.bodies[its_side]
+        if not _go_together(body, beside, edge.seen_by(body)[0], given, velocity):
             continue
         point, up = other.seen_by(beside)
         sunk = max([0.0, *(-phi0 for phi0, normal in under if normal @ up > ALIKE)])
@@ -85,6 +93,16 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
             and any(solids.goes_on_towards(shape, *pair.levelled()) for shape in floor)
         ):
             yield other
+
+
+def _go_together(body: int, beside: int, at: np.ndarray, given, velocity) -> bool:
+    """Whether two surfaces are of one body, or of bodies that no unknown moves and that have the same velocity."""
+    if body == beside:
+        return True
+    if not (given(body) and given(beside)):
+        return False
+    far = (1.0 + np.linalg.norm(at)) * (1.0 + np.linalg.norm(velocity(body)))
+    return np.linalg.norm(velocity(beside) - velocity(body)) <= ROUNDING * far
 
 
 @dataclass
