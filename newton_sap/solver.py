@@ -390,6 +390,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
             self._require_tendons(flags)
             if flags & _ACTUATED and actuator_table(self.model) is not None:
                 self._renew_actuators(flags)
+            self.hung_loads.renew(self.model, flags)
             if flags & newton.ModelFlags.BODY_PROPERTIES:
                 renewed = [*self.touching.renew(self.model, self.motion), *self.kinematic_roots.renew(self.model)]
                 load_kernels(renewed, self.device)

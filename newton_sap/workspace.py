@@ -103,7 +103,7 @@ class Tree:
     pushes: int  # free, distance and rod joints that move no link: these, by the link of their child
     push_start: wp.array[wp.int32]  # (L + 1,), empty where there are none
     push_joint: wp.array[wp.int32]  # (pushes,)
-    hung_links: int  # L where couplings hang loads on links, else 0
+    hung_links: int  # L where couplings may hang loads on links, else 0
     hung_pull: wp.array[wp.vec3d]  # (L,) of what they hang on its subtree, in this step [N]; empty where there are none
     link_radius: wp.array[wp.float32]  # (L,) of its colliding shapes about the COM, as of the latest notice [m]
 

@@ -174,6 +174,115 @@ def test_shares_of_what_hangs():
     np.testing.assert_allclose(solver.tree.hung_pull.numpy()[:2, 2], [-80.0, -80.0])
 
 
+def free_chain(beside=None, links=4, light=0.01, heavy=5.0):
+    """Free bodies along x that ball joints tie to the world and each other, the last one heavy, and something beside these joints."""
+    builder = newton.ModelBuilder()
+    masses = [light] * links + [heavy]
+    bodies = []
+    for i, mass in enumerate(masses):
+        bodies.append(
+            link(builder, mass, mass * np.array([0.02, 0.03, 0.04]), xform=wp.transform((0.4 * i + 0.2, 0.0, 3.0)))
+        )
+        builder.add_articulation([builder.add_joint_free(bodies[-1])])
+    for parent, child in zip([-1, *bodies], bodies, strict=False):
+        ends = [wp.transform((0.0, 0.0, 3.0) if parent < 0 else (0.2, 0.0, 0.0)), wp.transform((-0.2, 0.0, 0.0))]
+        if beside == "two":
+            for y in (-0.1, 0.1):
+                shift = wp.transform((0.0, y, 0.0))
+                builder.add_joint_ball(parent, child, parent_xform=shift * ends[0], child_xform=shift * ends[1])
+            continue
+        builder.add_joint_ball(parent, child, parent_xform=ends[0], child_xform=ends[1])
+        if beside == "off":
+            builder.add_joint_fixed(parent, child, parent_xform=ends[0], child_xform=ends[1], enabled=False)
+    for _ in range(3):
+        if beside == "slack":
+            builder.add_joint_distance(-1, bodies[-1], min_distance=-1.0, max_distance=50.0)
+        elif beside == "turned off":
+            builder.add_joint_fixed(-1, bodies[-1])
+        elif beside == "ring":
+            builder.add_joint_fixed(bodies[0], bodies[-1], enabled=False)
+    return builder.finalize(skip_validation_joints=True)
+
+
+def swung(model, solver):
+    """The end and the largest gap of a chain after one second at 60 Hz."""
+    state = model.state()
+    for _ in range(60):
+        solver.step(state, state, None, None, 1.0 / 60.0)
+    report = solver.report(state)
+    assert report.healthy
+    return state.body_q.numpy()[-1, :3], report.loop_gap.max()
+
+
+@pytest.mark.parametrize(
+    ("beside", "off"), [("off", 0.0), ("slack", 0.0), ("turned off", 0.0), ("ring", 0.0), ("two", 0.01)]
+)
+def test_what_holds_nothing_carries_nothing(beside, off):
+    """Joints that are off and slack ropes leave the whole load to the chain, and hinges of two ball joints share it: it lost it, by a metre."""
+    model = free_chain(beside)
+    solver = SolverSAP(model)
+    if beside == "turned off":
+        enabled = model.joint_enabled.numpy()
+        enabled[-3:] = False
+        model.joint_enabled.assign(enabled)
+        solver.notify_model_changed(newton.ModelFlags.JOINT_PROPERTIES)
+    plain = free_chain()
+    expected, gap = swung(plain, SolverSAP(plain))
+    end, wide = swung(model, solver)
+    np.testing.assert_allclose(end, expected, atol=max(off, 1.0e-6))
+    assert wide < 1.5e-3 and gap < 1.5e-3
+
+
+def test_a_chain_hangs_on_what_becomes_kinematic():
+    """A body of a chain in free fall that is made kinematic and told of carries what hangs on it, as if built so."""
+    ends = []
+    for told in (True, False):
+        model = free_chain()
+        enabled, flags = model.joint_enabled.numpy(), model.body_flags.numpy()
+        enabled[model.body_count] = False  # the one to the world
+        model.joint_enabled.assign(enabled)
+        solver = SolverSAP(model) if told else None
+        flags[0] = int(newton.BodyFlags.KINEMATIC)
+        model.body_flags.assign(flags)
+        if told:
+            solver.notify_model_changed(newton.ModelFlags.BODY_PROPERTIES)
+        ends.append(swung(model, solver or SolverSAP(model)))
+    np.testing.assert_array_equal(ends[0][0], ends[1][0])
+    assert ends[0][1] < 1.5e-3
+
+
+@pytest.mark.parametrize("beside", ["two", "off"])
+def test_shares_equal_those_of_the_reference(beside):
+    """A step at random rates."""
+    model = free_chain(beside)
+    state, after = model.state(), model.state()
+    state.joint_qd.assign(0.3 * np.random.default_rng(1).normal(size=model.joint_dof_count))
+    newton.eval_fk(model, model.joint_q, state.joint_qd, state)
+    expected = ReferenceSolver(model, **tight()).step(state, None, None, 1.0 / 60.0)
+    SolverSAP(model, **tight()).step(state, after, None, None, 1.0 / 60.0)
+    np.testing.assert_allclose(after.joint_qd.numpy(), expected.joint_qd, atol=2.0e-5 * np.abs(expected.joint_qd).max())
+
+
+def test_rings_share_as_equal_resistors_do():
+    """Of a ring of four bodies of which the first hangs, the opposite one's weight comes half by either side, its neighbours' by 3 : 1."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -10.0))
+    bodies = [link(builder, mass, 0.1) for mass in (1.0, 2.0, 4.0, 8.0)]
+    builder.add_articulation([builder.add_joint_free(bodies[0])])
+    for body in bodies[1:]:
+        builder.add_articulation([builder.add_joint_free(body)])
+    builder.add_joint_ball(-1, bodies[0])
+    for first, second in zip(bodies, [*bodies[1:], bodies[0]], strict=True):
+        builder.add_joint_ball(first, second)
+    model = builder.finalize(skip_validation_joints=True)
+    solver, state = SolverSAP(model), model.state()
+    solver.step(state, state, None, None, 1.0e-3)
+    carried = solver.couplings.pull.numpy()[:, 2]
+    carried = carried[np.abs(carried) > 0.0]
+    ring = [-10.0 * (0.75 * 2.0 + 0.5 * 4.0 + 0.25 * 8.0)]
+    ring += [ring[0] + 20.0, ring[0] + 60.0, ring[0] + 140.0]
+    np.testing.assert_allclose(carried, [-150.0, *ring], rtol=1.0e-6)
+
+
 def test_a_link_that_the_world_holds_at_its_end_carries_what_floats():
     """A chain whose root is the load, tied to the world by its leaf: the whole weight goes through the coupling, upwards."""
     builder = newton.ModelBuilder(gravity=(0.0, 0.0, -10.0))

@@ -1,8 +1,9 @@
 """What hangs on what by couplings, for the damping of links too light for the pull on them (F 1.1).
 
 Trees and single bodies, cut wherever a link flies, are pieces. A coupling between two pieces carries what would fall without it:
-all that floats on its one side, or on its other, as a share of what else holds that side. Who hangs on whom is known at
-construction; masses and gravity are read live.
+all that floats on its one side, or on its other, as a share of what else holds that side. Where its sides hang together besides, a load
+goes through it as a current through one of equal resistors. Ropes hold nothing for joints: they may be slack. Who hangs on
+whom is found out at construction and when the model's owner tells of a change; masses and gravity are read live.
 """
 
 from __future__ import annotations
@@ -24,6 +25,14 @@ wp.set_module_options({"enable_backward": False})
 
 ANCHORED = -1
 """The piece of all that the world or a kinematic body holds."""
+
+CHANGES = (
+    newton.ModelFlags.JOINT_PROPERTIES | newton.ModelFlags.BODY_PROPERTIES | newton.ModelFlags.CONSTRAINT_PROPERTIES
+)
+"""What tells of joints, bodies or equalities that others hang on, or no longer."""
+
+LEAST = 1.0e-6
+"""Shares below this are rounding."""
 
 
 @wp.struct
@@ -50,15 +59,36 @@ def weigh_loads(loads: Loads, bodies: Bodies, tree: Tree, table: CouplingTable):
 
 
 class HungLoads:
-    """Gives ``tree`` and ``table`` room for the pull of what hangs by couplings, and weighs it once per step."""
+    """Gives ``tree`` and ``table`` room for the pull of what may hang by couplings, and weighs it once per step."""
 
     def __init__(self, tree: Tree, table: CouplingTable, topology, model):
-        terms = _terms(table, topology, model) if len(table.kind) else {}
-        self.kernels = [weigh_loads] if terms else []
-        self._count = topology.link_count + len(table.kind) if terms else 0
-        tree.hung_links = topology.link_count if terms else 0
+        self._table, self._topology = table, topology
+        nowhere_held = np.zeros(topology.link_count, bool)
+        all_on = np.ones(len(table.kind), bool)
+        could = len(table.kind) and _ties(table, topology, _pieces(topology, model, nowhere_held), all_on).carrying
+        self.kernels = [weigh_loads] if could else []
+        self._count = topology.link_count + len(table.kind) if could else 0
+        tree.hung_links = topology.link_count if could else 0
         tree.hung_pull = wp.zeros(tree.hung_links, dtype=wp.vec3d, device=model.device)
         table.pull = wp.zeros(self._count - tree.hung_links, dtype=wp.vec3d, device=model.device)
+        self._built_for = None
+        self._loads, self._outgrown = Loads(), []
+        self.renew(model)
+
+    def renew(self, model, flags=newton.ModelFlags.ALL) -> None:
+        """Look again at who hangs on whom, by what is switched on and which bodies are kinematic."""
+        if not self._count or not flags & CHANGES:
+            return
+        held = (model.body_flags.numpy()[self._topology.arrays["link_body"]] & int(newton.BodyFlags.KINEMATIC)) != 0
+        on = _switched_on(self._table)
+        built_for = (held.tobytes(), on.tobytes())
+        if built_for == self._built_for:
+            return
+        if self._built_for is not None:
+            self._outgrown.append(self._loads)  # graphs recorded with them may be replayed
+        self._built_for = built_for
+        pieces = _pieces(self._topology, model, held)
+        terms = _terms(_ties(self._table, self._topology, pieces, on), self._topology, pieces)
         rows = [terms.get(i, []) for i in range(self._count)]
         flat = [term for row in rows for term in row]
         self._loads = Loads()
@@ -83,26 +113,32 @@ class _Ties:
     carrying: list[tuple[int, int, int]]
 
 
-def _terms(table: CouplingTable, topology, model) -> dict[int, list[tuple[int, float]]]:
+def _switched_on(table: CouplingTable) -> np.ndarray:
+    """Return (K,) whether each coupling but mimics and tendons acts, as ``is_enabled`` says in a step."""
+    joint, switch, origin = (getattr(table, name).numpy() for name in ("joint", "switch_row", "origin"))
+    of_joint, of_row = (
+        np.append(array.numpy().astype(bool), True) for array in (table.joint_enabled, table.equality_enabled)
+    )
+    on = np.where(joint >= 0, of_joint[joint], of_row[np.clip(switch, -1, len(of_row) - 1)])
+    turned = np.append(of_row[:-1] != table.equality_was_enabled.numpy(), False)[origin] if len(of_row) > 1 else False
+    return np.where(turned, of_row[origin], on)
+
+
+def _terms(ties: _Ties, topology, pieces) -> dict[int, list[tuple[int, float]]]:
     """Map links, and couplings counted on from there, to ``(body, share of its weight)``."""
-    pieces = _pieces(topology, model)
-    ties, members, beside, terms = _ties(table, topology, pieces), {}, {}, {}
+    members, terms = {}, {}
     for piece, body in zip(pieces.tolist(), topology.arrays["link_body"].tolist(), strict=True):
         members.setdefault(piece, []).append(body)
+    by_all, by_joints = _Web(ties.carrying), _Web([tie for tie in ties.carrying if ties.kind[tie[0]] in (BODIES, ROD)])
     for c, first, second in ties.carrying:
-        beside.setdefault(first, []).append((c, second))
-        beside.setdefault(second, []).append((c, first))
-    for c, *sides in ties.carrying:
         if ties.kind[c] not in (BODIES, DISTANCE_RANGE):
             continue
-        (first, held_a), (second, held_b) = (_floating(beside, side, c) for side in sides)
-        if first & second or held_a + held_b == 0:
-            continue
-        share = held_a / (held_a + held_b)
-        pulls = [(body, share) for piece in second for body in members[piece]]
-        pulls += [(body, share - 1.0) for piece in first for body in members[piece]]
-        terms[topology.link_count + c] = pulls = [term for term in pulls if term[1]]
-        _hang_on_links(terms, ties, topology, c, pulls)
+        web = by_all if ties.kind[c] == DISTANCE_RANGE else by_joints
+        shares = web.shares(c, first, second)
+        pulls = [(body, share) for piece, share in shares.items() for body in members[piece] if abs(share) > LEAST]
+        if pulls:
+            terms[topology.link_count + c] = pulls
+            _hang_on_links(terms, ties, topology, c, pulls)
     return terms
 
 
@@ -117,11 +153,10 @@ def _hang_on_links(terms, ties: _Ties, topology, c: int, pulls) -> None:
             link = int(topology.arrays["link_parent"][link])
 
 
-def _pieces(topology, model) -> np.ndarray:
+def _pieces(topology, model, kinematic: np.ndarray) -> np.ndarray:
     """Return the piece of each link, named by its first one, or :data:`ANCHORED`."""
     arrays = topology.arrays
     flies = flying_links(model, arrays["link_joint"])
-    kinematic = (model.body_flags.numpy()[arrays["link_body"]] & int(newton.BodyFlags.KINEMATIC)) != 0
     pieces = np.full(topology.link_count, ANCHORED)
     for link, parent in enumerate(arrays["link_parent"][: topology.link_count]):
         if flies[link] and not kinematic[link]:
@@ -131,8 +166,8 @@ def _pieces(topology, model) -> np.ndarray:
     return pieces
 
 
-def _ties(table: CouplingTable, topology, pieces) -> _Ties:
-    """Read which couplings carry; those within one piece do not."""
+def _ties(table: CouplingTable, topology, pieces, on: np.ndarray) -> _Ties:
+    """Read which couplings carry; those within one piece do not, nor those that are off."""
     arrays, carrying, of_link = topology.arrays, [], np.append(pieces, ANCHORED)
     kind, joint, trees, starts, rows = (
         getattr(table, name).numpy() for name in ("kind", "joint", "tree", "tree_start", "source_row")
@@ -140,7 +175,8 @@ def _ties(table: CouplingTable, topology, pieces) -> _Ties:
     bodies = np.array([table.body_a.numpy(), table.body_b.numpy()]).T
     links = np.where(bodies >= 0, arrays["body_link"][bodies], -1)
     guides = [array.numpy() for array in (table.routes.start, table.routes.body)] if (kind == ROUTE).any() else []
-    for c, what in enumerate(kind):
+    for c in np.flatnonzero(on).tolist():
+        what = kind[c]
         if what in (BODIES, DISTANCE_RANGE, ROD):
             carrying.append((c, *of_link[links[c]].tolist()))
         elif what == ROUTE:
@@ -151,18 +187,52 @@ def _ties(table: CouplingTable, topology, pieces) -> _Ties:
     return _Ties(kind, joint, links, [tie for tie in carrying if tie[1] != tie[2]])
 
 
-def _floating(beside, start: int, without: int) -> tuple[set[int], int]:
-    """Return what floats with a piece when a coupling is cut, and how many other couplings hold that."""
-    if start == ANCHORED:
-        return set(), 1
-    found, queue, held = {start}, [start], 0
-    while queue:
-        for c, other in beside[queue.pop()]:
-            if c == without:
-                continue
-            if other == ANCHORED:
-                held += 1
-            elif other not in found:
-                found.add(other)
-                queue.append(other)
-    return found, held
+class _Web:
+    """What pieces hang together by: ``(coupling, piece, piece)``."""
+
+    def __init__(self, ties: list[tuple[int, int, int]]):
+        self._beside: dict[int, list[tuple[int, int]]] = {}
+        self._resistances: dict[int, tuple[dict[int, int], np.ndarray]] = {}
+        for c, first, second in ties:
+            self._beside.setdefault(first, []).append((c, second))
+            self._beside.setdefault(second, []).append((c, first))
+
+    def shares(self, c: int, first: int, second: int) -> dict[int, float]:
+        """Map pieces to which share of their weight pulls the first side of a coupling, which counts less if it pulls the second."""
+        (ahead, held_a), (behind, held_b) = (self._floating(side, c) for side in (first, second))
+        if ahead & behind:
+            return self._currents(ahead, first, second) if held_a else {}
+        if held_a + held_b == 0:
+            return {}
+        share = held_a / (held_a + held_b)
+        return dict.fromkeys(behind, share) | dict.fromkeys(ahead, share - 1.0)
+
+    def _floating(self, start: int, without: int) -> tuple[set[int], int]:
+        """Return what floats with a piece when a coupling is cut, and how many other couplings hold that."""
+        if start == ANCHORED:
+            return set(), 1
+        found, queue, held = {start}, [start], 0
+        while queue:
+            for c, other in self._beside.get(queue.pop(), []):
+                if c == without:
+                    continue
+                if other == ANCHORED:
+                    held += 1
+                elif other not in found:
+                    found.add(other)
+                    queue.append(other)
+        return found, held
+
+    def _currents(self, floating: set[int], first: int, second: int) -> dict[int, float]:
+        """Map each piece to the current from the second to the first end of an equal resistor, by a unit of it that enters there."""
+        if min(floating) not in self._resistances:
+            at = {piece: i for i, piece in enumerate(sorted(floating))}
+            conductance = np.zeros((len(at), len(at)))
+            for piece, i in at.items():
+                for _, other in self._beside[piece]:
+                    conductance[i, i] += 1.0
+                    if other != ANCHORED:
+                        conductance[i, at[other]] -= 1.0
+            self._resistances[min(floating)] = at, np.linalg.inv(conductance)
+        at, resistance = self._resistances[min(floating)]
+        return dict(zip(at, (resistance[at[second]] - resistance[at[first]]).tolist(), strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .basics import BALL, FLYING, FREE, ROD, unit
+from .basics import BALL, DISTANCE, FLYING, FREE, ROD, unit
 from .rods import carried_inertia
 from .tension import LONGEST, WAVES, pivot_of
 
@@ -12,34 +12,53 @@ from .tension import LONGEST, WAVES, pivot_of
 def hung_loads(m) -> dict[int, np.ndarray]:
     """Return the pull on the first body of each loop joint that carries something, {joint: force [N]}.
 
-    With a joint cut, what floats on its sides would fall; a joint to the world holds a side that others hold besides.
+    With a joint cut, what floats on its sides would fall; a joint to the world holds a side that others hold besides. If the sides
+    still hang together, loads part as currents do among equal resistors. Ropes hold nothing for other joints.
     """
     piece = {-1: -1, **{b: -1 for b in range(m.bodies)}}
     for j in m.order:
         parent, child = int(m.parent[j]), int(m.child[j])
         held = m.prescribed_joint[j] and parent < 0
         piece[child] = -1 if held else child if m.type[j] in FLYING else piece[parent]
-    ends = {
-        int(j): (piece[int(m.parent[j])], piece[int(m.child[j])]) for j in np.flatnonzero(m.loop & (m.type != FREE))
-    }
+    on = np.flatnonzero(m.loop & (m.type != FREE) & m.enabled)
+    ends = {int(j): (piece[int(m.parent[j])], piece[int(m.child[j])]) for j in on}
     ties = {j: pair for j, pair in ends.items() if pair[0] != pair[1]}
     weight = m.mass[:, None] * m.gravity[m.body_world]
     out = {}
     for j, sides in ties.items():
-        others = [pair for k, pair in ties.items() if k != j]
+        if m.type[j] == ROD:
+            continue
+        rope = m.type[j] == DISTANCE
+        others = [pair for k, pair in ties.items() if k != j and (rope or m.type[k] != DISTANCE)]
         label = {p: p for p in piece.values()}
         while changed := [pair for pair in others if min(pair) >= 0 and label[pair[0]] != label[pair[1]]]:
             gone, kept = (label[p] for p in changed[0])
             label = {p: kept if of == gone else of for p, of in label.items()}
-        loads, holds = [], []
+        floats, holds = [], []
         for side in sides:
-            floats = [b for b in range(m.bodies) if side >= 0 and piece[b] >= 0 and label[piece[b]] == label[side]]
-            loads.append(weight[floats].sum(axis=0))
+            floats.append(
+                [b for b in range(m.bodies) if side >= 0 and piece[b] >= 0 and label[piece[b]] == label[side]]
+            )
             meets = [pair for pair in others if min(pair) < 0 and label[max(pair)] == label[side]]
             holds.append(1 if side < 0 else len(meets))
-        if m.type[j] != ROD and sum(holds) and not (min(sides) >= 0 and label[sides[0]] == label[sides[1]]):
+        if not sum(holds):
+            continue
+        if min(sides) >= 0 and label[sides[0]] == label[sides[1]]:
+            out[j] = _current(sides, [*others, sides], piece, floats[0], weight)
+        else:
+            loads = [weight[bodies].sum(axis=0) for bodies in floats]
             out[j] = (holds[0] * loads[1] - holds[1] * loads[0]) / sum(holds)
     return out
+
+
+def _current(sides, pairs, piece, bodies, weight) -> np.ndarray:
+    """Current from the second to the first side of one of the equal resistors ``pairs``, into which the weights of bodies go."""
+    nodes = sorted({piece[b] for b in bodies})
+    ends = [pair for pair in pairs if max(pair) in nodes]
+    incidence = np.array([[(node == first) - 1.0 * (node == second) for node in nodes] for first, second in ends])
+    sources = np.array([sum((weight[b] for b in bodies if piece[b] == node), np.zeros(3)) for node in nodes])
+    voltage = np.linalg.solve(incidence.T @ incidence, sources)
+    return voltage[nodes.index(sides[1])] - voltage[nodes.index(sides[0])]
 
 
 def pulls_of(m) -> np.ndarray:
