@@ -180,6 +180,8 @@ class Shapes:
     scale: wp.array[
         wp.vec3
     ]  # [m] half extents of boxes; radius and half height of cylinders; of other types, other sizes
+    aabb_lower: wp.array[wp.vec3]  # bounds in its own axes [m]
+    aabb_upper: wp.array[wp.vec3]
     ke: wp.array[wp.float32]  # [N/m]
     kd: wp.array[wp.float32]  # [N s/m]
     mu: wp.array[wp.float32]

@@ -1,5 +1,7 @@
 """What flies past an edge: nothing acts on what does not touch, and what does is stopped where it arrives (F 4.5)."""
 
+import itertools
+
 import newton
 import numpy as np
 import pytest
@@ -11,36 +13,70 @@ from newton_sap.reference import ReferenceSolver
 SIZE = 0.05
 
 
+SIDES = np.array([[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]])
+"""The corners of a box's sides, each of which says by its bits where it is."""
+
+
+def block(half):
+    """A box as a mesh."""
+    corners = [[half[k] * (1 if i >> (2 - k) & 1 else -1) for k in range(3)] for i in range(8)]
+    return newton.Mesh(np.array(corners, np.float32), SIDES[:, [0, 1, 2, 0, 2, 3]].astype(np.int32).ravel())
+
+
+def add(builder, body, shape, half, place=(0.0, 0.0, 0.0), along=None):
+    """A shape of a given height [m]; boxes as wide and deep as given, capsules along ``along`` if it is given."""
+    config = newton.ModelBuilder.ShapeConfig(mu=0.0, margin=0.0)
+    at = wp.transform(place)
+    if shape == "box":
+        builder.add_shape_box(body, xform=at, hx=half[0], hy=half[1], hz=half[2], cfg=config)
+    elif shape in ("hull", "mesh"):
+        kind = builder.add_shape_convex_hull if shape == "hull" else builder.add_shape_mesh
+        kind(body, xform=at, mesh=block(half), cfg=config)
+    elif shape == "cylinder":
+        builder.add_shape_cylinder(body, xform=at, radius=half[0], half_height=half[2], cfg=config)
+    elif shape == "capsule":
+        turned = wp.transform(place, wp.quat_identity() if along is None else along)
+        builder.add_shape_capsule(
+            body, xform=turned, radius=SIZE, half_height=0.1 if along is None else 0.2, cfg=config
+        )
+    else:
+        builder.add_shape_sphere(body, xform=at, radius=SIZE, cfg=config)
+
+
 def passing(shape, obstacle, height, speed, dt, start=0.5, fall=0.0, **options):
     """A body that flies along x over an obstacle whose top is at zero and whose edge, if any, at the origin."""
     builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
-    config = newton.ModelBuilder.ShapeConfig(mu=0.0, margin=0.0)
-    if obstacle == "box":
-        builder.add_shape_box(-1, xform=wp.transform((0.3, 0.0, -0.1)), hx=0.3, hy=0.3, hz=0.1, cfg=config)
-    elif obstacle == "capsule":
+    if obstacle in ("capsule", "sphere"):
         across = wp.quat_from_axis_angle(wp.vec3(1.0, 0.0, 0.0), 0.5 * np.pi)
-        builder.add_shape_capsule(
-            -1, xform=wp.transform((0.0, 0.0, -SIZE), across), radius=SIZE, half_height=0.2, cfg=config
-        )
+        add(builder, -1, obstacle, None, (0.0, 0.0, -SIZE), across)
     else:
-        builder.add_shape_sphere(-1, xform=wp.transform((0.0, 0.0, -SIZE)), radius=SIZE, cfg=config)
+        add(builder, -1, obstacle, (0.3, 0.3, 0.1), (0.3, 0.0, -0.1))
     body = builder.add_body(xform=wp.transform((-start, 0.0, SIZE + height)))
-    if shape == "box":
-        builder.add_shape_box(body, hx=SIZE, hy=SIZE, hz=SIZE, cfg=config)
-    elif shape == "capsule":
-        builder.add_shape_capsule(body, radius=SIZE, half_height=0.1, cfg=config)
-    else:
-        builder.add_shape_sphere(body, radius=SIZE, cfg=config)
+    add(builder, body, shape, (SIZE, SIZE, SIZE))
     return Rig(builder, dt, v=[speed, 0.0, -fall, 0.0, 0.0, 0.0], **options)
+
+
+PAIRS = [
+    ("box", "box"),
+    ("sphere", "box"),
+    ("box", "sphere"),
+    ("box", "capsule"),
+]
+PAIRS += [
+    ("hull", "hull"),
+    ("cylinder", "cylinder"),
+    ("mesh", "mesh"),
+    ("hull", "sphere"),
+    ("box", "cylinder"),
+    ("mesh", "box"),
+]
 
 
 @pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 240.0])
 @pytest.mark.parametrize(("height", "speed"), [(0.001, 2.0), (0.01, 5.0), (0.01, 10.0)])
-@pytest.mark.parametrize(
-    ("shape", "obstacle"), [("box", "box"), ("sphere", "box"), ("box", "sphere"), ("box", "capsule")]
-)
+@pytest.mark.parametrize(("shape", "obstacle"), PAIRS)
 def test_what_does_not_touch_flies_on(shape, obstacle, height, speed, dt):
-    """From wherever a step begins; half of the speed was lost where a millimetre was left."""
+    """From wherever a step begins; half of the speed was lost where a millimetre was left, and cylinders and hulls were thrown."""
     for phase in range(3):
         start = 0.5 + phase / 3.0 * speed * dt
         rig = passing(shape, obstacle, height, speed, dt, start).run(round(1.2 / speed / dt) + 1)
@@ -48,7 +84,7 @@ def test_what_does_not_touch_flies_on(shape, obstacle, height, speed, dt):
 
 
 @pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 240.0])
-@pytest.mark.parametrize("shape", ["box", "sphere"])
+@pytest.mark.parametrize("shape", ["box", "sphere", "hull", "cylinder"])
 def test_what_meets_the_face_is_stopped(shape, dt):
     """A centimetre lower the same bodies meet the front of the box, and do not enter it."""
     for phase in range(3):
@@ -58,7 +94,7 @@ def test_what_meets_the_face_is_stopped(shape, dt):
 
 
 @pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 240.0])
-@pytest.mark.parametrize("shape", ["box", "sphere"])
+@pytest.mark.parametrize("shape", ["box", "sphere", "hull", "cylinder"])
 def test_what_comes_down_on_the_top_lands_on_it(shape, dt):
     """Sideways and down at once: it is the last direction that tells the two apart which stops it."""
     for phase in range(3):
@@ -71,8 +107,13 @@ def test_what_comes_down_on_the_top_lands_on_it(shape, dt):
 
 
 @pytest.mark.parametrize("height", [0.001, 0.02, -0.02])
-@pytest.mark.parametrize("obstacle", ["box", "sphere", "capsule"])
-@pytest.mark.parametrize("shape", ["box", "sphere", "capsule"])
+@pytest.mark.parametrize(
+    ("shape", "obstacle"),
+    [
+        *itertools.product(["box", "sphere", "capsule"], repeat=2),
+        *itertools.product(["hull", "cylinder"], ["hull", "cylinder", "box"]),
+    ],
+)
 def test_steps_equal_the_reference(shape, obstacle, height):
     """Passing, meeting and grazing, with some spin."""
     dt = 1.0 / 60.0

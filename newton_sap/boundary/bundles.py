@@ -62,6 +62,7 @@ def shapes(model) -> Shapes:
     return _fill(
         Shapes, model, "shape_material_", body=model.shape_body, type=model.shape_type, transform=model.shape_transform,
         scale=model.shape_scale, source_ptr=model.shape_source_ptr,
+        aabb_lower=model.shape_collision_aabb_lower, aabb_upper=model.shape_collision_aabb_upper,
         relaxation_time=getattr(own, "relaxation_time", None), dissipation=getattr(own, "hunt_crossley_dissipation", None),
         solref=getattr(of_file, "solref", None), condim=getattr(of_file, "condim", None),
         priority=getattr(of_file, "geom_priority", None),

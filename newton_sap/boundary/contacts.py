@@ -29,7 +29,7 @@ from .contact_rows import (
 from .gaps import Gap, lacks_normal, leave_by_face, measure_gap, spared_by_spin
 from .grazing import may_graze
 from .internal_edges import first_passed_over, pass_over_edges, surface_side, touched_at, touching_link
-from .passing import longest_apart
+from .passing import longest_apart, may_pass
 
 wp.set_module_options({"enable_backward": False})
 
@@ -327,43 +327,6 @@ def count_dropped(stats: Stats, g: int, dropped: int, capacity: int):
             )
 
 
-@wp.func
-def write_slots(
-    tree: Tree,
-    bodies: Bodies,
-    shapes: Shapes,
-    m: Motion,
-    pool: ContactPool,
-    rows: ContactRows,
-    options: ContactOptions,
-    state: StateArrays,
-    start: int,
-    count: int,
-    lane: int,
-    dt: wp.float64,
-):
-    """Write points and materials of contacts, or their spins, whose entries are in the slots."""
-    for slot in range(start + lane, start + count, wp.block_dim()):
-        i = pool.row[slot] / 2  # an entry is twice the row, plus one for its spin
-        spin = pool.row[slot] % 2 == 1
-        gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
-        if may_graze(shapes, rows, i):
-            gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
-        gap = longest_apart(tree, shapes, m, rows, options, state, gap, i, dt)
-        pair = material_of(shapes, rows, options, i, dt)
-        store(pool, slot, gap, pair, options, spin)
-        side = surface_side(shapes, rows, gap, i)
-        pool.support[slot] = side
-        pool.gamma[slot] = touched_at(gap, side)
-        pool.v_hat[slot] = spared_by_spin(m, shapes, rows, gap, options, i, dt)
-        pool.body_a[slot] = shapes.body[rows.shape0[i]]
-        pool.spin_of[slot] = -1
-        if spin:
-            pool.spin_of[slot] = slot - 1  # a contact comes right before its spin
-        else:
-            pool.bias[slot] = pool.bias[slot] + belt_velocity(rows, i, gap.normal)
-
-
 @wp.kernel(cuda_max_registers=REGISTERS)
 def fill_contacts(
     tree: Tree,
@@ -400,7 +363,27 @@ def fill_contacts(
     first = int(start)
     look_for_edges = options.pass_over_edges == 1
     while first < start + count:
-        write_slots(tree, bodies, shapes, m, pool, rows, options, state, first, start + count - first, lane, dt)
+        # No function of its own: too large to be inlined, it would have bundles copied for each group.
+        for slot in range(first + lane, start + count, wp.block_dim()):
+            i = pool.row[slot] / 2  # an entry is twice the row, plus one for its spin
+            spin = pool.row[slot] % 2 == 1
+            gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
+            if may_graze(shapes, rows, i):
+                gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
+            if may_pass(shapes, rows, options, gap, i):
+                gap = longest_apart(tree, shapes, m, rows, state, gap, i, dt)
+            pair = material_of(shapes, rows, options, i, dt)
+            store(pool, slot, gap, pair, options, spin)
+            side = surface_side(shapes, rows, gap, i)
+            pool.support[slot] = side
+            pool.gamma[slot] = touched_at(gap, side)
+            pool.v_hat[slot] = spared_by_spin(m, shapes, rows, gap, options, i, dt)
+            pool.body_a[slot] = shapes.body[rows.shape0[i]]
+            pool.spin_of[slot] = -1
+            if spin:
+                pool.spin_of[slot] = slot - 1  # a contact comes right before its spin
+            else:
+                pool.bias[slot] = pool.bias[slot] + belt_velocity(rows, i, gap.normal)
         sync()
         first = start + count
         if look_for_edges:

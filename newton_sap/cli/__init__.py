@@ -8,7 +8,7 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Run the command line; return the exit code (0: done, 1: a check failed, 2: usage)."""
+    """Run the command line; return the exit code (0: done, 1: a check failed, 2: usage, 130: interrupted)."""
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401

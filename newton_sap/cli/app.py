@@ -14,7 +14,7 @@ from .run import run
 from .solvers import solvers
 
 app = typer.Typer(
-    help="SAP contact solver for the Newton physics engine. Exit codes: 0 done, 1 a check failed, 2 usage.",
+    help="SAP contact solver for the Newton physics engine. Exit codes: 0 done, 1 a check failed, 2 usage, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -7,7 +7,8 @@ import numpy as np
 
 from .shapes import pose
 
-BOX, CAPSULE, SPHERE = (int(newton.GeoType[kind]) for kind in ("BOX", "CAPSULE", "SPHERE"))
+BOX, CAPSULE, SPHERE, CYLINDER = (int(newton.GeoType[kind]) for kind in ("BOX", "CAPSULE", "SPHERE", "CYLINDER"))
+NO_CORE = {int(newton.GeoType[kind]) for kind in ("PLANE", "HFIELD", "ELLIPSOID", "CONE")}
 SAME = 1.0e-4
 """How far [m] shapes may be closer along a normal than their contact says."""
 
@@ -35,15 +36,16 @@ def longest_apart(model, kin, shapes, twists, surface, n, phi0, margins, dt):
         return n, phi0
 
     def apart(e):
-        return e @ (cores[1][0] - cores[0][0]) - sum(np.abs(axes.T @ e) @ half for _, axes, half in cores) - margins
+        reach = sum(np.abs(axes.T @ e) @ half + r * np.hypot(*(axes.T @ e)[:2]) for _, axes, half, r in cores)
+        return e @ (cores[1][0] - cores[0][0]) - reach - margins
 
     if apart(n) > phi0 + SAME:
         return n, phi0
     turn = sum(
-        np.linalg.norm(w) * (np.linalg.norm(half) + np.linalg.norm(point - x))
-        for (w, _), (x, _, half) in zip(twists, cores, strict=True)
+        np.linalg.norm(w) * (np.linalg.norm(half) + r + np.linalg.norm(point - x))
+        for (w, _), (x, _, half, r) in zip(twists, cores, strict=True)
     )
-    directions = [e for _, axes, half in cores if half.min() > 0.0 for e in axes.T]
+    directions = [e for core in cores for e in _across_faces(*core[1:], n)]
     normal, gap = n, phi0
     for e in directions:
         e = -e if e @ n < 0.0 else e
@@ -53,8 +55,29 @@ def longest_apart(model, kin, shapes, twists, surface, n, phi0, margins, dt):
     return normal, gap
 
 
+def _across_faces(axes, half, radius, n):
+    """List unit vectors across faces: of a box, or of a cylinder's cap and, next to a normal, its side."""
+    if half.min() > 0.0:
+        return list(axes.T)
+    if radius == 0.0:
+        return []
+    radial = n - (n @ axes[:, 2]) * axes[:, 2]
+    length = np.linalg.norm(radial)
+    return [axes[:, 2]] if length == 0.0 else [radial / length, axes[:, 2]]
+
+
 def _core(model, kin, shape):
-    """Middle, axes and half extents of a box, or of the middle of a sphere or capsule; None for others."""
+    """Middle, axes, half extents and radius about the third axis: of a box or cylinder, of a box around a mesh or hull, or of the
+    middle of a sphere or capsule; None where there is none."""
     kind, size = int(model.shape_type.numpy()[shape]), model.shape_scale.numpy()[shape].astype(float)
-    half = {BOX: size, CAPSULE: np.array([0.0, 0.0, size[1]]), SPHERE: np.zeros(3)}.get(kind)
-    return None if half is None else (*pose(model, kin, shape), half)
+    if kind in NO_CORE:
+        return None
+    lower, upper = (
+        getattr(model, f"shape_collision_aabb_{end}").numpy()[shape].astype(float) for end in ("lower", "upper")
+    )
+    middle, axes = pose(model, kin, shape)
+    on_axis = np.array([0.0, 0.0, size[1]])
+    known = {BOX: (size, 0.0), CAPSULE: (on_axis, 0.0), SPHERE: (np.zeros(3), 0.0), CYLINDER: (on_axis, upper[0])}
+    if kind in known:
+        return middle, axes, *known[kind]
+    return middle + axes @ (0.5 * (upper + lower)), axes, 0.5 * (upper - lower), 0.0
