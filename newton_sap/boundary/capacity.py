@@ -94,9 +94,8 @@ def likely_contacts(model, topology) -> np.ndarray:
     loose = (np.diff(arrays["tree_link_start"]) == 1)[tree] & (touching > 0)
     others = np.bincount(group[loose], minlength=topology.group_count)[group] - 1
     neighbours = np.maximum(_LEAST, _REACHED * np.minimum(others, _SHELL))
-    return np.bincount(group, np.where(loose, neighbours + _SIDES * touching, touching), topology.group_count).astype(
-        np.int64
-    )
+    by_link = np.where(loose, neighbours + _SIDES * touching, touching)
+    return np.bincount(group, by_link, topology.group_count).astype(np.int64)
 
 
 def contact_storage(model, topology, options, scratch, rows: int) -> tuple[Arrivals, ContactPool]:

@@ -72,7 +72,7 @@ class HungLoads:
         tree.hung_pull = wp.zeros(tree.hung_links, dtype=wp.vec3d, device=model.device)
         table.pull = wp.zeros(self._count - tree.hung_links, dtype=wp.vec3d, device=model.device)
         self._built_for = None
-        self._loads, self._outgrown = Loads(), []
+        self._loads: list[Loads] = []  # the last one counts; graphs recorded with others may be replayed
         self.renew(model)
 
     def renew(self, model, flags=newton.ModelFlags.ALL) -> None:
@@ -84,22 +84,22 @@ class HungLoads:
         built_for = (held.tobytes(), on.tobytes())
         if built_for == self._built_for:
             return
-        if self._built_for is not None:
-            self._outgrown.append(self._loads)  # graphs recorded with them may be replayed
         self._built_for = built_for
         pieces = _pieces(self._topology, model, held)
         terms = _terms(_ties(self._table, self._topology, pieces, on), self._topology, pieces)
         rows = [terms.get(i, []) for i in range(self._count)]
         flat = [term for row in rows for term in row]
-        self._loads = Loads()
-        self._loads.start = wp.array(np.cumsum([0, *map(len, rows)]), dtype=wp.int32, device=model.device)
-        self._loads.body = wp.array([body for body, _ in flat], dtype=wp.int32, device=model.device)
-        self._loads.share = wp.array([share for _, share in flat], dtype=wp.float32, device=model.device)
+        loads = Loads()
+        loads.start = wp.array(np.cumsum([0, *map(len, rows)]), dtype=wp.int32, device=model.device)
+        loads.body = wp.array([body for body, _ in flat], dtype=wp.int32, device=model.device)
+        loads.share = wp.array([share for _, share in flat], dtype=wp.float32, device=model.device)
+        self._loads.append(loads)
 
     def weigh(self, solver) -> None:
         """Weigh what hangs, by the masses and the gravity of this step."""
-        inputs = [self._loads, solver.bodies, solver.tree, solver.couplings]
-        solver.launches.at_once(weigh_loads, self._count, inputs)
+        if self._count:
+            inputs = [self._loads[-1], solver.bodies, solver.tree, solver.couplings]
+            solver.launches.at_once(weigh_loads, self._count, inputs)
 
 
 @dataclass

@@ -71,12 +71,10 @@ def surface_side(shapes: Shapes, rows: ContactRows, gap: Gap, row: int):
 @wp.func
 def touching_link(shapes: Shapes, rows: ContactRows, gap: Gap, row: int):
     """The link that touches that surface, or any that unknowns move."""
-    link = wp.max(gap.a.link, gap.b.link)
-    if surface_side(shapes, rows, gap, row) == 0:
-        link = gap.b.link
-    elif surface_side(shapes, rows, gap, row) == 1:
-        link = gap.a.link
-    return link
+    side = surface_side(shapes, rows, gap, row)
+    if side < 0:
+        return wp.max(gap.a.link, gap.b.link)
+    return wp.where(side == 0, gap.b.link, gap.a.link)
 
 
 @wp.func

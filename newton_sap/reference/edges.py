@@ -60,10 +60,10 @@ def internal_edges(places: list[Place], given, velocity, solids: Solids) -> set[
 
 def _surface_side(place: Place, given, solids: Solids) -> int | None:
     """Which side of a contact may be a surface with edges inside: a given one, else a mesh or heightfield on another shape."""
-    faceted = [solids.kind(shape) in (MESH, HEIGHTFIELD) for shape in place.shapes]
-    if any(map(given, place.bodies)):
-        return None if all(map(given, place.bodies)) else [given(b) for b in place.bodies].index(True)
-    return faceted.index(True) if faceted[0] != faceted[1] else None
+    may_be = [given(body) for body in place.bodies]
+    if not any(may_be):
+        may_be = [solids.kind(shape) in (MESH, HEIGHTFIELD) for shape in place.shapes]
+    return may_be.index(True) if may_be[0] != may_be[1] else None
 
 
 def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids):
