@@ -189,13 +189,21 @@ def test_a_box_rests_on_a_bouncy_plate_whichever_was_built_first(order, law):
     assert gap == pytest.approx(-20.0 * G / (4 * 1e5), rel=0.02)
 
 
-def elastic_balls(places, speeds, dt, mass=1.0, **options):
-    """Weightless balls without friction on a line, or in a plane, as a rig; places (n, 2) [m], speeds (n, 2) [m/s]."""
+SIZES = {
+    "sphere": {"radius": R},
+    "box": {"hx": R, "hy": R, "hz": R},
+    "cylinder": {"radius": R, "half_height": R},
+    "ellipsoid": {"rx": R, "ry": R, "rz": 0.8 * R},
+}
+
+
+def elastic_bodies(places, speeds, dt, mass=1.0, shape="sphere", **options):
+    """Weightless bodies without friction on a line, or in a plane, as a rig; places (n, 2) [m], speeds (n, 2) [m/s]."""
     builder = weightless()
     cfg = material(friction=0.0, gap=0.1, restitution=1.0)
     for x, y in places:
         body = link(builder, mass, 1e-3, xform=wp.transform((x, y, 0.0), wp.quat_identity()))
-        builder.add_shape_sphere(body, radius=R, cfg=cfg)
+        getattr(builder, f"add_shape_{shape}")(body, **SIZES[shape], cfg=cfg)
         builder.add_articulation([builder.add_joint_free(body)])
     for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1)):  # walls of a square metre
         wall = wp.transform((0.6 * x, 0.6 * y, 0.0), wp.quat_identity())
@@ -213,7 +221,7 @@ def test_balls_that_bounce_in_company_keep_their_energy(dt, law):
     """Twenty-five balls in a box: whom one impact throws at another bounces next; no step adds energy, few take any."""
     grid = np.linspace(-0.38, 0.38, 5)
     places = np.array([(x, y) for x in grid for y in grid])
-    rig = elastic_balls(places, np.random.default_rng(7).normal(0.0, 1.5, (25, 2)), dt, contact_model=law)
+    rig = elastic_bodies(places, np.random.default_rng(7).normal(0.0, 1.5, (25, 2)), dt, contact_model=law)
     energies = [np.sum(rig.v**2)]
     for _ in range(int(2.0 / dt)):
         energies.append(np.sum(rig.run(1).v ** 2))
@@ -223,11 +231,42 @@ def test_balls_that_bounce_in_company_keep_their_energy(dt, law):
     assert energies[-1] > 0.9 * energies[0]
 
 
+@pytest.mark.parametrize("shape", ["box", "cylinder", "ellipsoid"])
+def test_bodies_that_bounce_and_turn_in_company_keep_their_energy(shape):
+    """Twenty-five of them, two seconds: what they spin with is taken from what they fly with."""
+    grid = np.linspace(-0.38, 0.38, 5)
+    places = np.array([(x, y) for x in grid for y in grid])
+    speeds = np.random.default_rng(7).normal(0.0, 1.5, (25, 2))
+    rig = elastic_bodies(places, speeds, 1 / 240, shape=shape)
+    energies = []
+    for _ in range(480):
+        v = rig.run(1).v.reshape(25, 6)
+        energies.append(0.5 * np.sum(v[:, :3] ** 2) + 0.5e-3 * np.sum(v[:, 3:] ** 2))
+    assert rig.solver.report().healthy
+    assert max(energies) < (1.0 + 1e-4) * 0.5 * np.sum(speeds**2)
+    assert energies[-1] > 0.96 * energies[0]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("dt", [1 / 60, 1 / 240])
+def test_a_ball_that_a_wall_throws_at_one_that_flees_gains_nothing(dt, law):
+    """Found inside the wall it turns round at once, and within the step catches up with the other, whom it does not strike
+    before the next."""
+    wall = 0.5 - R
+    rig = elastic_bodies(
+        [(wall + 7e-4, 0.0), (wall - 1e-3 - 2 * R, 0.0)], [(2.5, 0.0), (-0.7, 0.0)], dt, contact_model=law
+    )
+    before = np.sum(rig.v**2)
+    for _ in range(6):
+        assert np.sum(rig.run(1).v ** 2) < (1.0 + 1e-4) * before
+    assert rig.v[[0, 6]] == pytest.approx([-0.7, -2.5], rel=5e-3)
+
+
 @pytest.mark.parametrize("law", LAWS)
 def test_a_ball_that_is_struck_beside_a_wall_comes_back_from_there(law):
     """It has just left that wall, and is closer than it goes in a step."""
     dt = 1 / 60
-    rig = elastic_balls([(0.449, 0.0), (0.3, 0.0)], [(-1.0, 0.0), (4.0, 0.0)], dt, contact_model=law)
+    rig = elastic_bodies([(0.449, 0.0), (0.3, 0.0)], [(-1.0, 0.0), (4.0, 0.0)], dt, contact_model=law)
     before = np.sum(rig.v**2)
     for _ in range(6):
         rig.run(1)

@@ -19,19 +19,25 @@ def pushes(pool: ContactPool, slot: int):
 
 
 @wp.func
+def across_a_gap(pool: ContactPool, slot: int):
+    """Whether surfaces may bounce that the step found apart: on their way to meet, or thrown together by what bounces at once."""
+    # What is no number is to be found.
+    return not (pool.phi0[slot] <= wp.float64(0.0)) and not (pool.rebound[slot] <= NO_REBOUND)
+
+
+@wp.func
 def impacts(pool: ContactPool, at: Range):
-    """How many contacts met that were on their way to."""
+    """How many contacts met across a gap."""
     met = wp.float64(0.0)
     for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
-        # What is no number is to be found.
-        if not (pool.rebound[slot] <= wp.float64(0.0)) and pushes(pool, slot):
+        if across_a_gap(pool, slot) and pushes(pool, slot):
             met += wp.float64(1.0)
     return total(met)
 
 
 @wp.func
 def part_surfaces(pool: ContactPool, at: Range):
-    """Aim contacts that met at their rebound, and those too that parted before others threw them together; whether any met.
+    """Aim contacts that met at their rebound, inside and parting ones too; whether any met across a gap.
 
     What did not touch on the way takes no part: whom the impacts throw at it strikes it in the next step.
     """

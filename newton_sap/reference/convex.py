@@ -6,6 +6,7 @@ Knows nothing of bodies and joints; :mod:`newton_sap.reference` builds the probl
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -416,12 +417,12 @@ class ConvexProblem:
         return any(abs(n0 - b.n0) > share for b, n0 in self.stale_bounds(v, v, BOUND_ERROR[1]))
 
     def part_surfaces(self, v):
-        """Aim contacts that meet at ``v`` at their rebound; where there are any, leave others that do not push out, and return True."""
+        """Aim contacts that meet at ``v`` at their rebound, where any does across a gap, leave those that do not push out, and
+        return True."""
         contacts = [c for c in self.contacts if isinstance(c, Contact)]
         pushes = [self._normal_impulse(c, v) > 0.0 for c in contacts]
-        if not any(
-            pushed and c.rebound is not None and c.rebound > 0.0 for c, pushed in zip(contacts, pushes, strict=True)
-        ):
+        bounces = [c.phi0 > 0.0 and c.rebound is not None for c in contacts]
+        if not any(map(operator.and_, bounces, pushes)):
             return False
         for contact, pushed in zip(contacts, pushes, strict=True):
             if not pushed:
