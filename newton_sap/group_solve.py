@@ -81,9 +81,9 @@ def solve_kernel(evaluate_contact, real, iterative: bool = False, assembles: boo
         now = begin(at)
         while now.reason == GOES_ON:
             if now.wants_bounds:
-                now = take_bounds(pools.contacts, problem, at, now, settings)
+                now = take_bounds(tree, pools.contacts, problem, at, now, settings)
             value = evaluate(pools, problem, at)
-            now = judge(tree, pools.contacts, problem, at, g, value, now, settings)
+            now = judge(tree, pools, problem, at, g, value, now, settings)
             if pools.rows.asleep[g] > 0 and look_due(value, now):
                 now.looked = True
                 rows = wake_rows(tree, pools.rows, problem, at, g)

@@ -129,10 +129,13 @@ def allocate_rows(scratch: Scratch, topology) -> RowPool:
 
 def allocate_problem(scratch: Scratch, topology) -> Problem:
     """Return room for all dofs as unknowns."""
-    counts = {"*": topology.dof_count, "count": topology.group_count, "tree_start": topology.tree_count}
+    counts = {"*": topology.dof_count, "count": topology.group_count}
+    counts |= dict.fromkeys(("tree_start", "island", "readable"), topology.tree_count)
     starts = dict.fromkeys(UNKNOWN, topology.part_dofs)
     if not topology.several_trees:
         counts["first"], starts["first"] = 0, 0 * topology.part_dofs
+    if not topology.has_islands:
+        counts |= dict.fromkeys(("island", "readable"), 0)
     return scratch.allocate(Problem, counts, starts)
 
 

@@ -356,6 +356,8 @@ class Problem:
 
     count: wp.array[wp.int32]  # (G,) unknowns
     tree_start: wp.array[wp.int32]  # (T,) first unknown of the tree, 0 until numbered; -1 where nothing touches it
+    island: wp.array[wp.int32]  # (T,) first tree of those that push each other; none where groups have one tree each
+    readable: wp.array[wp.int32]  # (T,) whether its iterate is worth reading friction bounds from
     dof: wp.array[wp.int32]  # (D,) dof of each unknown
     block: wp.array[wp.int32]  # (D,) first unknown of the same tree
     block_end: wp.array[wp.int32]  # (D,) one past its last

@@ -342,7 +342,7 @@ def test_worlds_do_not_see_each_other(options):
 
 def test_assembled_worlds_equal_the_reference():
     """Worlds of different size with different gravity agree with the reference."""
-    assembly = rm.Assembly([31, 32, 33])
+    assembly = rm.Assembly([34, 35, 36])
     assert_same_step(assembly.model, assembly.state, assembly.control, assembly.contacts)
 
 

@@ -123,6 +123,33 @@ def test_long_solves_know_their_bounds_too(law, spin):
     assert off < 0.005 * sum(carried.values()), (off, carried)
 
 
+@pytest.mark.parametrize(("dt", "density", "seed"), [(1 / 60, 1e5, 4), (1 / 240, 1e3, 3)])
+def test_a_heap_that_falls_together_leaves_a_far_slider_alone(dt, density, seed):
+    """A box slides by its own friction, whatever a heavy heap does 28 m away in the same world."""
+    rng = np.random.default_rng(seed)
+    builder = newton.ModelBuilder()
+    builder.add_ground_plane(cfg=newton.ModelBuilder.ShapeConfig(mu=MU))
+    body = builder.add_body(xform=wp.transform((0.0, 0.0, 0.1), wp.quat_identity()))
+    builder.add_shape_box(body, hx=0.1, hy=0.1, hz=0.1, cfg=newton.ModelBuilder.ShapeConfig(mu=MU, density=125.0))
+    for i in range(12):
+        turn = rng.normal(size=4)
+        at = np.array([20.0, 20.0, 0.3 + 0.175 * i]) + [*rng.uniform(-0.3, 0.3, 2), 0.0]
+        heavy = builder.add_body(xform=wp.transform(at, wp.quat(*map(float, turn / np.linalg.norm(turn)))))
+        cfg = newton.ModelBuilder.ShapeConfig(mu=0.8, density=density)
+        builder.add_shape_box(heavy, hx=0.2, hy=0.15, hz=0.1, cfg=cfg)
+    rig = Rig(builder, dt)
+    v = rig.v
+    v[0] = 2.2
+    rig.state.joint_qd.assign(v)
+    slowed = []
+    for _ in range(int(0.5 / dt)):
+        before = rig.v[0]
+        slowed.append((before - rig.run(1).v[0]) / (MU * 9.81 * dt))
+        assert rig.q[2] < 0.1 + 1e-4
+    assert rig.solver.report().healthy
+    assert max(slowed) < 1.1 and np.mean(slowed[2:]) == pytest.approx(1.0, rel=0.02)
+
+
 def test_at_rest_nothing_changes():
     """Where the start of the step tells the truth, both give the same bits."""
     rigs = [sliding_ball(-9.81 / 1e5, (0.0, 0.0, 0.0), friction_bound=bound) for bound in ("solved", "start")]

@@ -78,6 +78,11 @@ class Topology:
         return np.array(self.arrays["group_hessian_start"]) < 0
 
     @property
+    def has_islands(self) -> bool:
+        """Whether some group has more trees than one."""
+        return bool((np.diff(self.arrays["group_tree_start"]) > 1).any())
+
+    @property
     def several_trees(self) -> bool:
         """Whether some factored Hessian is of more trees than one."""
         return bool((np.diff(self.arrays["group_tree_start"])[~self.large_groups] > 1).any())

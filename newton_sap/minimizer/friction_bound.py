@@ -11,7 +11,8 @@ import warp as wp
 from ..constraints.hunt_crossley import normal_impulse
 from ..constraints.lagged import bound_friction
 from ..linalg.lanes import sync, total
-from ..workspace import ContactPool, Problem
+from ..workspace import ContactPool, Pools, Problem, Tree
+from .islands import NOTHING, add_square, find_islands, has_islands, is_readable, squares_at
 from .objective import Range, Value, contact_velocity
 from .settings import Settings
 
@@ -20,7 +21,7 @@ wp.set_module_options({"enable_backward": False})
 MOST_SLIP = 30.0
 """Slip below which friction is regularised where heavy loads rest on light bodies, at most, in stiction tolerances (F 2.4)."""
 RENEWALS = 4
-"""Most renewals on the way, so that there is an end to it."""
+"""Most renewals on the way, so that there is an end to it; twice as many where islands come to rest one after the other."""
 READABLE = wp.constant(wp.float64(0.98))
 """Residual over constraint impulses below which the next iterate is asked."""
 SETTLED = wp.constant(wp.float64(0.01))
@@ -30,15 +31,18 @@ NEGLIGIBLE = wp.constant(wp.float64(0.01))
 TOLERABLE = wp.constant(wp.float64(0.2))
 """Relative error of a bound that a solve may end with, once it has been asked for better ones."""
 NOTABLE = wp.constant(wp.float64(0.02))
-"""Share of the root of all normal impulses' squares below which an error is no reason to ask: among thousands of contacts some
-few always come or go."""
+"""Share of the root of an island's normal impulses' squares below which an error is no reason to ask: among thousands of contacts
+some few always come or go."""
 
 
 @wp.func
-def renewal_due(value: Value, renewals: int, settings: Settings):
+def renewal_due(value: Value, renewals: int, islands: bool, settings: Settings):
     """Whether the next iterate is worth reading the bounds from."""
     readable = value.residual <= READABLE * value.impulse
-    return renewals < settings.renewals and readable and (renewals == 0 or value.residual > SETTLED * value.impulse)
+    most = settings.renewals
+    if islands:
+        most = 2 * most
+    return renewals < most and readable and (renewals == 0 or value.residual > SETTLED * value.impulse)
 
 
 @wp.func
@@ -69,35 +73,55 @@ def normal_part(pool: ContactPool, contact: int):
 
 
 @wp.func
-def notable_error(pool: ContactPool, at: Range):
-    """From which error on [N s] a bound counts among all of the group."""
+def sum_squares(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int):
+    """Squares of all normal impulses; those of islands in ``dv``."""
     squares = wp.float64(0.0)
+    apart = has_islands(tree, g)
+    if apart:
+        find_islands(tree, pools, problem, at, g)
     for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
-        if pool.spin_of[slot] < 0:
-            n0 = normal_part(pool, slot)
+        if pools.contacts.spin_of[slot] < 0:
+            n0 = normal_part(pools.contacts, slot)
             squares += n0 * n0
-    return NOTABLE * wp.sqrt(total(squares))
+            if apart:
+                add_square(tree, pools.contacts, problem, at, slot, n0)
+    return total(squares)
 
 
 @wp.func
-def far_off(pool: ContactPool, at: Range, settings: Settings):
+def far_off(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int, settings: Settings):
     """Whether a bound is no longer tolerable at the minimum that it led to."""
     off = wp.float64(0.0)
     if settings.renewals > 0:
-        notable = notable_error(pool, at)
+        pool = pools.contacts
+        apart = has_islands(tree, g)
+        squares = sum_squares(tree, pools, problem, at, g)
+        sync()
         for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
-            n0 = normal_part(pool, contact_of(pool, slot))
-            used = pool.n0[slot]
-            if is_bounded(pool, slot, settings) and off_by(n0, used, TOLERABLE) and wp.abs(n0 - used) > notable:
-                off += wp.float64(1.0)
+            contact = contact_of(pool, slot)
+            n0 = normal_part(pool, contact)
+            error = wp.abs(n0 - pool.n0[slot])
+            if is_bounded(pool, slot, settings) and off_by(n0, pool.n0[slot], TOLERABLE):
+                notable = squares
+                if apart:
+                    notable = squares_at(tree, problem, at, pool.link_a[contact], squares)
+                    notable = wp.min(notable, squares_at(tree, problem, at, pool.link_b[contact], squares))
+                if error > wp.max(NOTABLE * wp.sqrt(notable), NOTHING):
+                    off += wp.float64(1.0)
     return total(off) > wp.float64(0.0)
 
 
 @wp.func
-def renew_bounds(pool: ContactPool, problem: Problem, at: Range, settings: Settings):
-    """Take the iterate's normal impulses as bounds where those in use are off; laws but the lagged one tell those last evaluated."""
+def renew_bounds(tree: Tree, pool: ContactPool, problem: Problem, at: Range, islands: bool, settings: Settings):
+    """Take the iterate's normal impulses as bounds where those in use are off; laws but the lagged one tell those last evaluated.
+
+    Of ``islands`` only those that are readable.
+    """
     for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
         contact = contact_of(pool, slot)
+        if islands:
+            if not is_readable(tree, pool, problem, contact):
+                continue
         n0 = normal_part(pool, contact)
         if settings.lagged == 1:
             vc = pool.bias[contact] + contact_velocity(pool, problem.v, contact, at.base)

@@ -3,9 +3,10 @@
 import warp as wp
 
 from ..linalg.lanes import sync
-from ..workspace import ContactPool, Problem, Tree
+from ..workspace import ContactPool, Pools, Problem, Tree
 from .continuation import STIFFER, Stage, first_stage, next_stage, stiffen
-from .friction_bound import far_off, renew_bounds, renewal_due
+from .friction_bound import READABLE, far_off, renew_bounds, renewal_due
+from .islands import has_islands, note_readable
 from .line_search import NO_DESCENT, Step
 from .objective import Range, Value, trees_settled
 from .settings import EASY, LEAST_ACCURACY, Settings
@@ -34,6 +35,7 @@ class Progress:
     alpha: wp.float64  # the last step's length; zero where the cost before was another problem's
     wants_step: bool  # rather than the same iterate's value under other bounds or stiffness
     wants_bounds: bool  # whether friction bounds are to be renewed before the next value
+    by_island: bool  # of readable islands only
     renewals: int
     asked: bool  # whether a minimum was asked for its bounds
     looked: bool  # whether an iterate close to the minimum was asked for sleeping rows
@@ -81,20 +83,27 @@ def verdict(tree: Tree, problem: Problem, at: Range, g: int, value: Value, now: 
 
 @wp.func
 def judge(
-    tree: Tree, pool: ContactPool, problem: Problem, at: Range, g: int, value: Value, now: Progress, settings: Settings
+    tree: Tree, pools: Pools, problem: Problem, at: Range, g: int, value: Value, now: Progress, settings: Settings
 ):
     """Decide at a value how the minimisation goes on; a change of stiffness is made here, too."""
     now.reason = verdict(tree, problem, at, g, value, now, settings)
     converged = now.reason == OPTIMAL or now.reason == COST
-    now.wants_bounds = renewal_due(value, now.renewals, settings)
+    islands = has_islands(tree, g)
+    now.wants_bounds = renewal_due(value, now.renewals, islands, settings)
+    now.by_island = False
     if converged:
-        now.wants_bounds = not now.asked and far_off(pool, at, settings)
+        now.wants_bounds = False
+        if not now.asked:
+            now.wants_bounds = far_off(tree, pools, problem, at, g, settings)
         now.asked = True
+    elif now.wants_bounds and islands:
+        note_readable(tree, pools, problem, at, g, READABLE)
+        now.by_island = True
     softness = now.stage.softness
     if converged or now.reason == GOES_ON:
-        now.stage = next_stage(pool, at, now.stage, value, converged, now.iterations, settings)
+        now.stage = next_stage(pools.contacts, at, now.stage, value, converged, now.iterations, settings)
     elif softness < wp.float64(1.0):  # ended too early: the answer is judged by the problem as given
-        now.stage = stiffen(pool, at, now.stage, wp.float64(1.0) / softness)
+        now.stage = stiffen(pools.contacts, at, now.stage, wp.float64(1.0) / softness)
     restaged = now.stage.softness != softness
     if restaged:
         now.alpha = wp.float64(0.0)
@@ -129,9 +138,9 @@ def go_on(now: Progress):
 
 
 @wp.func
-def take_bounds(pool: ContactPool, problem: Problem, at: Range, now: Progress, settings: Settings):
+def take_bounds(tree: Tree, pool: ContactPool, problem: Problem, at: Range, now: Progress, settings: Settings):
     """Take the friction bounds from the iterate."""
-    renew_bounds(pool, problem, at, settings)
+    renew_bounds(tree, pool, problem, at, now.by_island, settings)
     now.renewals += 1
     now.alpha = wp.float64(0.0)
     return now

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .hunt_crossley import HuntCrossley
+from .islands import NOTHING, Islands
 
 SOFT_NORM = 1.0e-7
 """Impulse scale [N s] below which the friction direction is smoothed."""
@@ -344,9 +345,12 @@ class ConvexProblem:
         dofs: Global index of each of the n unknowns, shape (n,).
         v0: Velocities of the subset at the start of the step, shape (n,); limits that twice the speed of free motion does
             not reach sleep until a minimum without them violates them.
+        tree: Tree of each unknown, shape (n,); all are of one by default.
+        alone: Whether the group has no other tree.
     """
 
-    def __init__(self, A, v_star, contacts, rows, dofs, v0):
+    def __init__(self, A, v_star, contacts, rows, dofs, v0, tree=None, alone=True):
+        self.tree, self.alone = np.zeros(len(A), int) if tree is None else tree, alone
         self.A, self.v_star, self.dofs = A, v_star, np.asarray(dofs, int)
         D = 1.0 / np.sqrt(np.diag(A))
         self.change = math.hypot(np.linalg.norm(D * (A @ (v_star - v0))), RESOLUTION * np.linalg.norm(D * (A @ v0)))
@@ -412,9 +416,11 @@ class ConvexProblem:
 
     def far_off(self, v):
         """Whether a minimum does not get to keep its bounds."""
-        normals = [self._normal_impulse(c, v) for c in self.contacts if isinstance(c, Contact)]
-        share = NOTABLE * np.linalg.norm(normals)
-        return any(abs(n0 - b.n0) > share for b, n0 in self.stale_bounds(v, v, BOUND_ERROR[1]))
+        contacts = [c for c in self.contacts if isinstance(c, Contact)]
+        islands = Islands(self, v)
+        norms = islands.norms(contacts, [self._normal_impulse(c, v) for c in contacts])
+        stale = self.stale_bounds(v, v, BOUND_ERROR[1])
+        return any(abs(n0 - b.n0) > max(NOTABLE * min(norms[k] for k in islands.of(b)), NOTHING) for b, n0 in stale)
 
     def part_surfaces(self, v):
         """Aim contacts that meet at ``v`` at their rebound, where any does across a gap, leave those that do not push out, and
@@ -506,13 +512,15 @@ def minimize(problem, v, options):
     stalled = False  # the last step no longer reduced the cost: whatever the residual, this is round-off
     bounded = options.contact_model == "lagged" or options.spin_friction
     allowed = RENEWALS if bounded and options.friction_bound == "solved" else 0
+    most, islands, readable = allowed if problem.alone else 2 * allowed, None, set()
     renewals, renew, asked, iteration = 0, False, False, 0
     looked, before = False, v
     slips = SlipDirections()
     while True:
         if renew:
             for term, n0 in problem.stale_bounds(v, before, BOUND_ERROR[0]):
-                term.bound_friction(n0, *slip_limits(options))
+                if islands is None or readable.issuperset(islands.of(term)):
+                    term.bound_friction(n0, *slip_limits(options))
             renewals, alpha = renewals + 1, 0.0  # the costs before and after do not compare
         costs.append(problem.cost(v))
         gradient, impulse, hessian = problem.gradient(v), problem.constraint_impulse(v), slips.hessian(problem, v)
@@ -525,7 +533,10 @@ def minimize(problem, v, options):
             stalled = decrease < options.cost_abs + options.cost_rel * mean and alpha > 0.5
         converged = residual <= options.optimality_abs + options.optimality_rel * scale or stalled
         low, high = (x * pushed for x in RENEWAL_RANGE)
-        renew = renewals < allowed and residual <= high and (renewals == 0 or residual > low)
+        renew = renewals < most and residual <= high and (renewals == 0 or residual > low)
+        islands = Islands(problem, v) if renew and not (converged or problem.alone) else None
+        if islands:
+            readable = islands.settled(D * gradient, D * impulse, RENEWAL_RANGE[1])
         if converged:
             renew, asked = allowed > 0 and not asked and problem.far_off(v), True
         dv = newton_direction(hessian, gradient, options.precision)

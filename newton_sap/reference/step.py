@@ -458,9 +458,11 @@ class ReferenceSolver(Multibody):
             trees, group_contacts, group_rows = groups.setdefault(merged[world[int(tree[dofs[0]])]], (set(), [], []))
             trees.update(int(tree[k]) for k in dofs)
             (group_rows if isinstance(term, Row) else group_contacts).append(term)
-        for _, (trees, group_contacts, group_rows) in sorted(groups.items()):
+        for group, (trees, group_contacts, group_rows) in sorted(groups.items()):
             dofs = np.flatnonzero(m.unknown & np.isin(tree, sorted(trees)))
-            yield ConvexProblem(A[np.ix_(dofs, dofs)], v_star[dofs], group_contacts, group_rows, dofs, v0[dofs])
+            alone = sum(merged.get(int(m.body_world[m.child[t]])) == group for t in set(m.root.tolist()) - {-1}) == 1
+            problem = group_contacts, group_rows, dofs, v0[dofs], tree[dofs], alone
+            yield ConvexProblem(A[np.ix_(dofs, dofs)], v_star[dofs], *problem)
 
 
 def _imported(a, b):

@@ -1,0 +1,137 @@
+"""Islands of a group: trees that push each other at the iterate. What is true of one says nothing of another.
+
+One line search and one stopping test serve a whole group: a light body at rest waits for a heap that collapses elsewhere, and
+until then its iterate is halfway. So friction bounds are judged by the island that they belong to.
+"""
+
+import warp as wp
+
+from ..linalg.lanes import sync, total
+from ..workspace import ContactPool, Pools, Problem, Tree
+from .objective import Range, scaled_squares
+
+wp.set_module_options({"enable_backward": False})
+
+NOTHING = wp.constant(wp.float64(1.0e-12))
+"""Impulse [N s] that rounding leaves of none."""
+
+
+@wp.func
+def has_islands(tree: Tree, g: int):
+    """Whether a group has several trees; one is an island by itself."""
+    return tree.groups[g].tree_start + 1 < tree.groups[g + 1].tree_start
+
+
+@wp.func
+def tree_of(tree: Tree, problem: Problem, u: int):
+    """The tree of an unknown."""
+    return tree.links[tree.dofs[problem.dof[u]].link].tree
+
+
+@wp.func
+def sum_at(tree: Tree, problem: Problem, at: Range, t: int):
+    """Where the sums over a tree's island lie in ``dv`` and ``dp``, which wait for the next direction."""
+    return at.base + problem.tree_start[problem.island[t]]
+
+
+@wp.func
+def join(problem: Problem, a: int, b: int):
+    """Give two trees, and those they are labelled by, the smaller label; 1 if they had different ones."""
+    first = problem.island[a]
+    second = problem.island[b]
+    if first == second:
+        return wp.float64(0.0)
+    label = wp.min(first, second)
+    wp.atomic_min(problem.island, a, label)
+    wp.atomic_min(problem.island, b, label)
+    wp.atomic_min(problem.island, first, label)
+    wp.atomic_min(problem.island, second, label)
+    return wp.float64(1.0)
+
+
+@wp.func
+def join_once(tree: Tree, pools: Pools, problem: Problem, at: Range):
+    """Join what contacts push and couplings tie; how many had different labels."""
+    joined = wp.float64(0.0)
+    contacts = pools.contacts
+    for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
+        if contacts.link_a[slot] >= 0 and contacts.link_b[slot] >= 0:
+            if wp.length(contacts.gamma[slot]) > NOTHING:
+                a = tree.links[contacts.link_a[slot]].tree
+                joined += join(problem, a, tree.links[contacts.link_b[slot]].tree)
+    for r in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
+        first = r * pools.couplers.stride
+        for s in range(first + 1, first + pools.couplers.support[r]):
+            a = tree_of(tree, problem, at.base + pools.couplers.unknown[s - 1])
+            joined += join(problem, a, tree_of(tree, problem, at.base + pools.couplers.unknown[s]))
+    return total(joined)
+
+
+@wp.func
+def find_islands(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int):
+    """Label every tree by the first one of its island, with the impulses that were last evaluated; clear their sums."""
+    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+        problem.island[t] = t
+        if problem.tree_start[t] >= 0:
+            problem.dv[at.base + problem.tree_start[t]] = wp.float64(0.0)
+            problem.dp[at.base + problem.tree_start[t]] = wp.float64(0.0)
+    sync()
+    joined = wp.float64(1.0)
+    while joined > wp.float64(0.0):
+        joined = join_once(tree, pools, problem, at)
+        sync()
+        for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+            problem.island[t] = problem.island[problem.island[t]]
+        sync()
+
+
+@wp.func
+def note_readable(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int, share: wp.float64):
+    """Note of each tree whether its island's residual is at most that share of the constraint impulses there."""
+    find_islands(tree, pools, problem, at, g)
+    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+        start = problem.tree_start[t]
+        if start >= 0:
+            squares = wp.vec3d()
+            for u in range(at.base + start, at.base + problem.block_end[at.base + start]):
+                squares += scaled_squares(problem, u)
+            wp.atomic_add(problem.dv, sum_at(tree, problem, at, t), squares[0])
+            wp.atomic_add(problem.dp, sum_at(tree, problem, at, t), squares[2])
+    sync()
+    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+        if problem.tree_start[t] >= 0:
+            i = sum_at(tree, problem, at, t)
+            problem.readable[t] = int(problem.dv[i] <= share * share * problem.dp[i])
+    sync()
+
+
+@wp.func
+def knows(tree: Tree, problem: Problem, link: int):
+    """Whether the island of a link, if there is one, knew its impulses when :func:`note_readable` was called last."""
+    if link < 0:
+        return True
+    return problem.readable[tree.links[link].tree] == 1
+
+
+@wp.func
+def is_readable(tree: Tree, pool: ContactPool, problem: Problem, slot: int):
+    """Whether the islands of a contact knew its impulses then."""
+    if not knows(tree, problem, pool.link_a[slot]):
+        return False
+    return knows(tree, problem, pool.link_b[slot])
+
+
+@wp.func
+def add_square(tree: Tree, pool: ContactPool, problem: Problem, at: Range, slot: int, n0: wp.float64):
+    """Count a contact's normal impulse [N s] among those of its island, in ``dv``; bodies that it pushes are of the same one."""
+    link = wp.where(pool.link_a[slot] >= 0, pool.link_a[slot], pool.link_b[slot])
+    if link >= 0:
+        wp.atomic_add(problem.dv, sum_at(tree, problem, at, tree.links[link].tree), n0 * n0)
+
+
+@wp.func
+def squares_at(tree: Tree, problem: Problem, at: Range, link: int, none: wp.float64):
+    """Squares of the normal impulses of a link's island; ``none`` without a link."""
+    if link < 0:
+        return none
+    return problem.dv[sum_at(tree, problem, at, tree.links[link].tree)]
