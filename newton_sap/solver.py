@@ -202,8 +202,9 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
             TypeError: A state, control or contacts that are no such thing.
             ValueError: ``dt`` not positive, a state or control of another model or device, or contacts of another device; with
                 gradients, ``state_out`` that is ``state_in``.
-            RuntimeError: More contact capacity is needed while a graph is being captured; or, with ``strict``, the step
-                did not converge, was not finite or dropped contacts.
+            RuntimeError: More contact capacity is needed while a graph is being captured, or it meets a third new state
+                of a model with kinematic bodies; or, with ``strict``, the step did not converge, was not finite or
+                dropped contacts.
         """
         if self._recorder is not None:
             require_new_state(state_in, state_out)
@@ -374,7 +375,8 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         shapes collide, where they are on their bodies, how large they are, and where the COM is. How far ahead open contacts
         are kept depends on how far shapes are from it; inside a capture, too, this is measured anew. Outside one, what
         the solver was built on is looked at again where ``flags`` name it: which joints are enabled and along which axes they
-        turn, which bodies are kinematic, which of MuJoCo's actuators are motors, servos or drives, and their ranges.
+        turn, which bodies are kinematic, which of MuJoCo's actuators are motors, servos or drives, and their ranges. Graphs
+        recorded before know of no first kinematic body and of no change among these kinds of actuators: record them again.
 
         Raises:
             NotImplementedError: A body became dynamic that the solver cannot move without being built again, a tree

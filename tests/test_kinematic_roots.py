@@ -1,6 +1,7 @@
 """Kinematic bodies that their owner moves by poses alone, and velocities that follow from poses."""
 
 import itertools
+import warnings
 
 import newton
 import numpy as np
@@ -302,6 +303,57 @@ def test_a_graph_follows_its_owner():
         np.testing.assert_array_equal(a.body_qd.numpy(), 0.0)  # the second step found it where the first had
         if k:
             np.testing.assert_allclose(b.body_qd.numpy()[0], twist_at(k * DT, k * DT - DT), atol=3e-4)
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_a_graph_of_first_steps_follows_its_owner(measured):
+    """Two graphs that lead to and fro between states that no step has met: each replay knows what the one before left."""
+    model = moved_by_hand()
+    solver = SolverSAP(model, kinematic_velocity="measured" if measured else "given")
+    a, b = model.state(), model.state()
+    graphs = []
+    for source, target in ((a, b), (b, a)):
+        with wp.ScopedCapture() as capture:
+            solver.step(source, target, None, None, DT)
+        graphs.append(capture.graph)
+    wp.capture_launch(graphs[0])
+    for k in range(1, 6):
+        source, target = (a, b) if k % 2 == 0 else (b, a)
+        moved = twist_at(k * DT, k * DT - DT)
+        write_body(source, pose_at(k * DT), np.zeros(6) if measured else moved)
+        wp.capture_launch(graphs[k % 2])
+        np.testing.assert_allclose(target.body_q.numpy()[0], np.array(pose_at(k * DT)), atol=5e-7)
+        if k > 1 or not measured:
+            np.testing.assert_allclose(target.body_qd.numpy()[0], moved, atol=3e-4)
+
+
+def test_more_states_than_are_remembered_are_told_of():
+    """Nine that take turns forget what their owners did, once each; eight do not."""
+    model = moved_by_hand()
+    for count, told in ((8, 0), (9, 1)):
+        solver, states = SolverSAP(model, kinematic_velocity="measured"), [model.state() for _ in range(count)]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            for _ in range(2):
+                for state in states:
+                    solver.step(state, state, None, None, DT)
+        assert len(caught) == told
+        assert all(found.filename == __file__ and "take turns" in str(found.message) for found in caught)
+
+
+def test_a_graph_that_meets_too_many_new_states_is_refused():
+    """Their past cannot be cleared while it is recorded; stepped before, they are welcome."""
+    model = moved_by_hand()
+    solver, states = SolverSAP(model), [model.state() for _ in range(4)]
+    with pytest.raises(RuntimeError, match="step each of them once"), wp.ScopedCapture():
+        for state in states:
+            solver.step(state, state, None, None, DT)
+    for state in states:
+        solver.step(state, state, None, None, DT)
+    with wp.ScopedCapture() as capture:
+        for state in states:
+            solver.step(state, state, None, None, DT)
+    wp.capture_launch(capture.graph)
 
 
 def test_a_body_that_becomes_kinematic_follows_its_owner():

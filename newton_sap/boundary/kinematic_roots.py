@@ -6,6 +6,8 @@ Newton's solvers of maximal coordinates read ``body_q`` and ``body_qd`` of a kin
 
 from __future__ import annotations
 
+import warnings
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +25,10 @@ SAME = wp.constant(wp.float64(3.0e-7))
 """Poses and velocities that differ by less, against 1 m and their own size, differ by rounding."""
 
 STATES = 8
-"""How many of the caller's states are told from each other: those of four simulations that one solver steps by turns."""
+"""How many of the caller's states are told from each other, besides those of graphs: those of four simulations that one solver steps
+by turns."""
+SPARE = 2
+"""States that a graph may be the first to meet: nothing can be cleared while one is recorded."""
 
 
 @wp.struct
@@ -265,6 +270,8 @@ class KinematicRoots:
         self._count = 0
         self._seen: dict[int, tuple[Poses, Seen]] = {}
         self._unused: list[Seen] = []
+        self._recorded: set[int] = set()
+        self._forgotten: dict[int, weakref.ref] = {}
         self.kernels: list = []
         """What is launched for them; nothing where a model has no such bodies."""
         self.renew(model)
@@ -279,9 +286,12 @@ class KinematicRoots:
     def follow(self, solver, frame) -> None:
         """Bring what a state says of them to the joints that move them."""
         if self._count:
-            seen = [self._seen_in(state) for state in (frame.state_in, frame.state_out)]
-            inputs = [solver.joints, solver.bodies, frame.orders, self._roots, *seen]
+            recorded = solver.device.is_capturing
+            before, after = self._seen_in(frame.state_in, recorded), self._seen_in(frame.state_out, recorded)
+            inputs = [solver.joints, solver.bodies, frame.orders, self._roots, before, after]
             solver.launches.single(follow_owners, self._count, [*inputs, frame.before, self._measured, frame.dt])
+            if not recorded:
+                self._tidy()
 
     def forget(self, solver, mask) -> None:
         """Let the next step of chosen worlds know nothing of those before."""
@@ -291,16 +301,49 @@ class KinematicRoots:
             for _, seen in self._seen.values():
                 solver.launches.single(forget_owners, self._count, [solver.joints, self._roots, seen, chosen])
 
-    def _seen_in(self, state) -> Seen:
+    def _seen_in(self, state, recorded: bool) -> Seen:
         """What was seen in a state, told by where its poses lie; of states that have not been met for long nothing is known."""
         poses, seen = self._seen.pop(state.body_q.ptr, (None, None))
         if poses is None:
-            poses = Poses(state.body_q)
-            seen = self._unused.pop() if self._unused else self._seen.pop(next(iter(self._seen)))[1]
-            for array in (seen.q, seen.qd, seen.pose.view(wp.float32)):
-                array.fill_(np.nan)
+            forgotten = self._forgotten.pop(state.body_q.ptr, None)
+            if forgotten is not None and forgotten() is state.body_q:
+                warnings.warn(
+                    f"{STATES + 1} states and more take turns, of which a solver remembers {STATES}: kinematic bodies that body_q "
+                    "alone moves stay where they are, and measured velocities are zero",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
+            if not self._unused and recorded:
+                raise RuntimeError(
+                    f"a graph meets more than {SPARE} states that were never stepped before, of a model with kinematic bodies; "
+                    "step each of them once before recording"
+                )
+            poses, seen = Poses(state.body_q), self._unused.pop() if self._unused else self._new()
+        if recorded:
+            self._recorded.add(state.body_q.ptr)
         self._seen[state.body_q.ptr] = (poses, seen)
         return seen
+
+    def _tidy(self) -> None:
+        """Forget the states that were not met for longest, but for those that graphs work on; have some ready for the next graph."""
+        loose = [ptr for ptr in self._seen if ptr not in self._recorded]
+        for ptr in loose[: max(len(loose) - STATES, 0)]:
+            poses, seen = self._seen.pop(ptr)
+            self._forgotten[ptr] = weakref.ref(poses.body_q)
+            self._unused.append(seen)
+            self._clear(seen)
+            self._forgotten = {at: known for at, known in self._forgotten.items() if known() is not None}
+        while len(self._unused) < SPARE:
+            self._unused.append(self._new())
+
+    def _new(self) -> Seen:
+        seen = allocate(Seen, self._sizes, self._device)
+        self._clear(seen)
+        return seen
+
+    def _clear(self, seen: Seen) -> None:
+        for array in (seen.q, seen.qd, seen.pose.view(wp.float32)):
+            array.fill_(np.nan)
 
     def _allocate(self, model) -> None:
         """List every root: each may become kinematic inside a graph."""
@@ -313,5 +356,6 @@ class KinematicRoots:
         self._roots.body = wp.array(body, dtype=wp.int32, device=device)
         self._roots.joint = wp.array([max(joint_of.get(b, -1), -1) for b in body], dtype=wp.int32, device=device)
         self._roots.world = wp.array(model.body_world.numpy()[body], dtype=wp.int32, device=device)
-        sizes = {"*": 0, "q": model.joint_coord_count, "qd": model.joint_dof_count, "pose": model.body_count}
-        self._unused = [allocate(Seen, sizes, device) for _ in range(STATES)]
+        self._sizes = {"*": 0, "q": model.joint_coord_count, "qd": model.joint_dof_count, "pose": model.body_count}
+        self._device = device
+        self._tidy()

@@ -36,16 +36,15 @@ def sum_at(tree: Tree, problem: Problem, at: Range, t: int):
 
 @wp.func
 def join(problem: Problem, a: int, b: int):
-    """Give two trees, and those they are labelled by, the smaller label; 1 if they had different ones."""
+    """Let two trees, and those that they are labelled by, get the smaller label next; 1 if theirs differ."""
     first = problem.island[a]
     second = problem.island[b]
     if first == second:
         return wp.float64(0.0)
     label = wp.min(first, second)
-    wp.atomic_min(problem.island, a, label)
-    wp.atomic_min(problem.island, b, label)
-    wp.atomic_min(problem.island, first, label)
-    wp.atomic_min(problem.island, second, label)
+    wp.atomic_min(problem.readable, a, label)
+    wp.atomic_min(problem.readable, b, label)
+    wp.atomic_min(problem.readable, wp.max(first, second), label)
     return wp.float64(1.0)
 
 
@@ -78,10 +77,14 @@ def find_islands(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int):
     sync()
     joined = wp.float64(1.0)
     while joined > wp.float64(0.0):
+        # Labels are read where nobody writes them: the next ones wait in ``readable``.
+        for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+            problem.readable[t] = problem.island[t]
+        sync()
         joined = join_once(tree, pools, problem, at)
         sync()
         for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
-            problem.island[t] = problem.island[problem.island[t]]
+            problem.island[t] = problem.readable[problem.readable[t]]
         sync()
 
 
