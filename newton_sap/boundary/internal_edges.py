@@ -19,7 +19,7 @@ from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArra
 from .contact_rows import ContactRows
 from .gaps import Gap, given_velocity, leave_by_face, measure_gap
 from .grazing import may_graze
-from .shape_geometry import fills_beside, goes_on_towards, has_edges, is_on_face
+from .shape_geometry import BENT, REPORTED, bends_gently, fills_beside, goes_on_towards, has_edges, is_on_face
 
 wp.set_module_options({"enable_backward": False})
 
@@ -27,8 +27,6 @@ FLUSH = wp.constant(wp.float64(1.0e-4))
 """How far two points of one plane may be out of it, over their distance."""
 ROUNDING = wp.constant(wp.float64(1.0e-6))
 """The same for each metre from the world's origin."""
-REPORTED = wp.constant(wp.float64(2.0e-5))
-"""How far [m] Newton's points may be off the surface they are on, whatever the size of the shapes; most are not by a hundredth of that."""
 TILTED = wp.constant(wp.float64(0.01))
 """Least sine of the angle between an edge's contact and the surface: those below hardly err."""
 ALIGNED = wp.constant(wp.float64(0.99995))
@@ -180,15 +178,15 @@ def is_shallow(pool: ContactPool, edge: int, plane: int, sunk: wp.float64):
 
 
 @wp.func
-def lies_in(pool: ContactPool, edge: int, plane: int, radius: wp.float64, sunk: wp.float64):
+def lies_in(pool: ContactPool, edge: int, plane: int, radius: wp.float64, sunk: wp.float64, bend: wp.float64):
     """Whether a contact's point is in the plane of another one, whose own point is above that of the contact."""
     way = pool.gamma[plane] - pool.gamma[edge]
     height = -wp.dot(way, outward(pool, plane))
     # A body that sinks in unevenly leans, and Newton's normal may be that of its own face.
-    off = slack(pool, pool.gamma[edge], outward(pool, edge), plane, radius) + SUNK * sunk
+    off = slack(pool, pool.gamma[edge], outward(pool, edge), plane, radius) + SUNK * sunk + bend * wp.length(way)
     if wp.abs(height) > off:
         return False
-    return wp.dot(way, outward(pool, edge)) > tolerance(pool.gamma[edge], pool.gamma[plane])
+    return bend > wp.float64(0.0) or wp.dot(way, outward(pool, edge)) > tolerance(pool.gamma[edge], pool.gamma[plane])
 
 
 @wp.func
@@ -218,10 +216,19 @@ def go_together(
 
 
 @wp.func
-def is_above(pool: ContactPool, point: wp.vec3d, away: wp.vec3d, plane: int, radius: wp.float64, sunk: wp.float64):
+def is_above(
+    pool: ContactPool,
+    point: wp.vec3d,
+    away: wp.vec3d,
+    plane: int,
+    radius: wp.float64,
+    sunk: wp.float64,
+    bend: wp.float64,
+):
     """Whether a point with its normal is above the plane of a contact, on which a body sinks in."""
-    height = wp.dot(point - pool.gamma[plane], outward(pool, plane))
-    return height > slack(pool, point, away, plane, radius) + SUNK * sunk
+    way = point - pool.gamma[plane]
+    off = slack(pool, point, away, plane, radius) + SUNK * sunk + bend * wp.length(way)
+    return wp.dot(way, outward(pool, plane)) > off
 
 
 @wp.func
@@ -278,6 +285,7 @@ def stands_out(
     plane: int,
     radius: wp.float64,
     sunk: wp.float64,
+    bend: wp.float64,
 ):
     """Whether the two shapes of a contact face each other also above a plane, or go on there or below it."""
     if goes_on(tree, shapes, m, pool, rows, state, edge, plane, radius, sunk):
@@ -291,7 +299,7 @@ def stands_out(
         other = pool.row[slot] / 2
         if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
             alike = wp.dot(pool.normal[slot], pool.normal[edge]) > ALIKE
-            if alike and is_above(pool, pool.gamma[slot], sign * pool.normal[slot], plane, radius, sunk):
+            if alike and is_above(pool, pool.gamma[slot], sign * pool.normal[slot], plane, radius, sunk, bend):
                 return True
         slot = pool.surface_before[slot] - 1
     other = arrivals.left_out[link] - 1
@@ -301,7 +309,7 @@ def stands_out(
             if may_graze(shapes, rows, other):
                 gap = leave_by_face(tree, shapes, m, rows, state, gap, other)
             alike = wp.dot(gap.normal, pool.normal[edge]) > ALIKE
-            if alike and is_above(pool, touched_at(gap, side), sign * gap.normal, plane, radius, sunk):
+            if alike and is_above(pool, touched_at(gap, side), sign * gap.normal, plane, radius, sunk, bend):
                 return True
         other = arrivals.next[other] - 1
     return False
@@ -337,6 +345,29 @@ def is_level_beside(
 
 
 @wp.func
+def bend_beside(
+    tree: Tree,
+    shapes: Shapes,
+    m: Motion,
+    pool: ContactPool,
+    rows: ContactRows,
+    state: StateArrays,
+    edge: int,
+    plane: int,
+    shallow: bool,
+):
+    """How far points of a surface may be above or below the plane of a contact, over their distance: where its facets bend gently at
+    an edge whose own normal none of them has."""
+    shape = surface_shape(pool, rows, edge)
+    facing = wp.dot(outward(pool, plane), outward(pool, edge))
+    bend = wp.float64(0.0)
+    if shallow and facing < ALIKE and has_edges(shapes, shape):
+        if bends_gently(tree, shapes, m, state, shape, pool.gamma[edge], outward(pool, edge), outward(pool, plane)):
+            bend = BENT
+    return bend
+
+
+@wp.func
 def is_internal(
     tree: Tree,
     bodies: Bodies,
@@ -359,9 +390,15 @@ def is_internal(
         if facing > OPPOSED and facing < ALIGNED and pool.spin_of[plane] > gone:
             radius = round_by(pool, edge, plane)
             sunk = sunk_beside(pool, plane)
-            if is_shallow(pool, edge, plane, sunk) and lies_in(pool, edge, plane, radius, sunk):
+            shallow = is_shallow(pool, edge, plane, sunk)
+            bend = bend_beside(tree, shapes, m, pool, rows, state, edge, plane, shallow)
+            if shallow and lies_in(pool, edge, plane, radius, sunk, bend):
                 if go_together(tree, bodies, shapes, m, pool, rows, state, edge, plane):
-                    if not stands_out(tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane, radius, sunk):
+                    if not stands_out(
+                        tree, bodies, shapes, m, arrivals, pool, rows, state, edge, plane, radius, sunk, bend
+                    ):
+                        if bend > wp.float64(0.0):
+                            return True
                         if is_level_beside(tree, shapes, m, pool, rows, state, edge, plane, radius):
                             shape = surface_shape(pool, rows, edge)
                             at = pool.gamma[edge]

@@ -20,6 +20,15 @@ REACH = wp.constant(wp.float64(5.0e-3))
 LEVEL = wp.constant(wp.float64(0.02))
 """How far a surface may be out of level, over that radius."""
 
+NEAR, FIFTH = wp.constant(wp.float64(0.04)), wp.constant(wp.float64(0.2))
+"""How near a point, over that radius, steps of a surface are looked for first, and over how far next."""
+GENTLE = wp.constant(wp.float64(0.99))
+"""Least cosine between the normals of facets that bend gently."""
+BENT = wp.constant(wp.float64(0.142))
+"""Its tangent, at most."""
+REPORTED = wp.constant(wp.float64(2.0e-5))
+"""How far [m] Newton's points may be off the surface they are on, whatever the size of the shapes; most are not by a hundredth of that."""
+
 
 @wp.func
 def has_edges(shapes: Shapes, shape: int):
@@ -159,6 +168,46 @@ def goes_on_towards(
         length = wp.float32(wp.float64(1.2) * REACH - margin)
         return wp.mesh_query_ray(shapes.source_ptr[shape], start, wp.vec3(wp.cw_div(-n, size)), length).result
     return fills(shapes, shape, middle - (height + margin) * n)
+
+
+@wp.func
+def bends_gently(
+    tree: Tree,
+    shapes: Shapes,
+    m: Motion,
+    state: StateArrays,
+    shape: int,
+    point: wp.vec3d,
+    normal: wp.vec3d,
+    up: wp.vec3d,
+):
+    """Whether a mesh or heightfield goes on from a point [m] of the world, to where a normal leans and to the other side, with facets
+    that face nearly along ``up``, and no step between them."""
+    inverse = wp.transform_inverse(shape_pose(tree, shapes, m, state, shape))
+    at = wp.transform_point(inverse, point)
+    n = wp.transform_vector(inverse, up)
+    aside = wp.transform_vector(inverse, wp.normalize(normal - wp.dot(normal, up) * up))
+    size = to_vec3d(shapes.scale[shape])
+    down = wp.vec3(wp.cw_div(-n, size))
+    away = NEAR * REACH
+    level = wp.float64(0.0)
+    sides = int(6)  # no constant: the loop is not to be unrolled
+    for side in range(sides):
+        start = wp.vec3(wp.cw_div(at + REACH * n + away * aside, size))
+        hit = wp.mesh_query_ray(shapes.source_ptr[shape], start, down, wp.float32(wp.float64(2.0) * REACH))
+        if not hit.result:
+            return False
+        if wp.dot(wp.normalize(wp.cw_div(to_vec3d(hit.normal), size)), n) < GENTLE:
+            return False
+        height = REACH - wp.float64(hit.t)
+        if side == 0:
+            level = height  # Newton's point may be below a heightfield's surface
+        if height < -BENT * away - REPORTED or wp.abs(height - level) > BENT * (away + NEAR * REACH) + REPORTED:
+            return False
+        aside = -aside
+        if side % 2 == 1:
+            away = away / FIFTH
+    return True
 
 
 @wp.func

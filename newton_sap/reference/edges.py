@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .shapes import CONE, CYLINDER, HEIGHTFIELD, MESH, Solids, pose
+from .shapes import BENT, CONE, CYLINDER, HEIGHTFIELD, MESH, REPORTED, Solids, pose
 
 FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7
-BEARS, STEEP, REPORTED = 0.995, 0.25, 2e-5
+BEARS, STEEP = 0.995, 0.25
 
 
 @dataclass
@@ -86,11 +86,15 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
         point, up = other.seen_by(beside)
         sunk = max([0.0, *(-phi0 for phi0, normal in under if normal @ up > ALIKE)])
         pair = _EdgeAndPlane(*edge.seen_by(body), point, up, edge.phi0, other.phi0, sunk)
+        its = edge.shapes[side]
+        leans = OPPOSED < pair.facing < ALIKE and pair.is_shallow() and solids.kind(its) in (MESH, HEIGHTFIELD)
+        if leans and solids.bends_gently(its, *edge.seen_by(body), up):
+            pair.bend = BENT
         if (
             pair.is_flat()
             and not any(pair.is_below(*seen) for seen in alike)
             and not pair.goes_on(edge.shapes[side], edge.shapes[1 - side], solids.fills)
-            and any(solids.goes_on_towards(shape, *pair.levelled()) for shape in floor)
+            and (pair.bend > 0.0 or any(solids.goes_on_towards(shape, *pair.levelled()) for shape in floor))
         ):
             yield other
 
@@ -117,6 +121,8 @@ class _EdgeAndPlane:
     phi0_plane: float
     sunk: float
     """How deep the body sinks in, at most, where its contacts face as the plane does [m]."""
+    bend: float = 0.0
+    """How far the surface may be off the plane, over the distance."""
 
     def __post_init__(self):
         self.facing = self.up @ self.away
@@ -138,16 +144,20 @@ class _EdgeAndPlane:
     def is_flat(self) -> bool:
         """Whether the edge is in the plane, is not much deeper, and the other point is above the edge's own plane."""
         turned = self.facing > OPPOSED and (self.sine > TILTED or self.facing < 0.0)
-        upright = max(self.facing, STEEP)
-        shallow = -self.phi0 * upright <= SUNK * self.sunk + self.tolerance(self.at)
-        shallow = self.phi0 > 0.0 or (self.facing < BEARS and shallow)
         height, way = (self.at - self.point) @ self.up, self.point - self.at
-        level = abs(height) <= self.slack + SUNK * self.sunk
-        return turned and shallow and level and way @ self.away > self.tolerance(self.at)
+        level = abs(height) <= self.slack + SUNK * self.sunk + self.bend * np.linalg.norm(way)
+        over = self.bend > 0.0 or way @ self.away > self.tolerance(self.at)
+        return turned and self.is_shallow() and level and over
+
+    def is_shallow(self) -> bool:
+        """Whether the edge is open, or below the plane no deeper than what sinks in beside it."""
+        shallow = -self.phi0 * max(self.facing, STEEP) <= SUNK * self.sunk + self.tolerance(self.at)
+        return self.phi0 > 0.0 or (self.facing < BEARS and shallow)
 
     def is_below(self, at, away) -> bool:
         """Whether the plane is below a point with a normal."""
-        return (at - self.point) @ self.up > self.tolerance(at, away) + SUNK * self.sunk
+        off = self.tolerance(at, away) + SUNK * self.sunk + self.bend * np.linalg.norm(at - self.point)
+        return (at - self.point) @ self.up > off
 
     def goes_on(self, given_shape, moving_shape, fills) -> bool:
         """Whether the one shape goes on above the plane right behind a steep edge, or the other one below it."""

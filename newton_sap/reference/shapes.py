@@ -13,6 +13,7 @@ _KINDS = ("PLANE", "SPHERE", "CAPSULE", "ELLIPSOID", "CYLINDER", "BOX", "CONE")
 PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, CONE = (int(newton.GeoType[kind]) for kind in _KINDS)
 MESH, HULL, HEIGHTFIELD = (int(newton.GeoType[kind]) for kind in ("MESH", "CONVEX_MESH", "HFIELD"))
 BESIDE, REACH, LEVEL = 2e-4, 5e-3, 0.02
+NEAR, FIFTH, GENTLE, BENT, REPORTED = 0.04, 0.2, 0.99, 0.142, 2e-5
 
 
 def pose(model, kin, shape: int) -> tuple[np.ndarray, np.ndarray]:
@@ -68,13 +69,14 @@ class Solids:
         aside = np.cross(n, np.eye(3)[int(abs(n[0]) > 0.7)])
         for _ in range(4):
             aside = np.cross(n, aside / np.linalg.norm(aside))
-            normal = self._first_facet(shape, at + BESIDE * (aside + n), -n, size, 3.0 * BESIDE)
+            normal, _ = self._first_facet(shape, at + BESIDE * (aside + n), -n, size, 3.0 * BESIDE)
             if normal is None or abs(normal @ n) < aligned * np.linalg.norm(normal):
                 return False
         return True
 
     def _first_facet(self, shape, start, along, size, reach):
-        """Return the normal, of any length, of the first triangle on a way from a point along a unit vector; None for none."""
+        """Return the normal, of any length, of the first triangle on a way from a point along a unit vector, and how far it is; None
+        for none."""
         if self.kind(shape) == HEIGHTFIELD:
             mesh = self.model.heightfield_meshes[int(self.model.shape_heightfield_index.numpy()[shape])]
             points, indices = mesh.points.numpy(), mesh.indices.numpy()
@@ -89,7 +91,26 @@ class Solids:
                 np.einsum("ij,ij->i", np.cross(q - p, x - p), normals) >= 0.0 for p, q in ((a, b), (b, c), (c, a))
             ]
             hit = np.logical_and.reduce([*inside, way >= 0.0, way <= reach])
-        return normals[np.argmin(np.where(hit, way, np.inf))] if hit.any() else None
+        first = np.argmin(np.where(hit, way, np.inf))
+        return (normals[first], way[first]) if hit.any() else (None, None)
+
+    def bends_gently(self, shape: int, point: np.ndarray, normal: np.ndarray, up: np.ndarray) -> bool:
+        """Whether a mesh or heightfield goes on from a point, to where a normal leans and to the other side, nearly across ``up``."""
+        center, axes = pose(self.model, self.kin, shape)
+        n, at, size = axes.T @ up, axes.T @ (point - center), self.model.shape_scale.numpy()[shape].astype(float)
+        aside = normal - (normal @ up) * up
+        aside = axes.T @ aside / np.linalg.norm(aside)
+        heights = []
+        for away in (NEAR * REACH, NEAR / FIFTH * REACH, NEAR / FIFTH**2 * REACH):
+            for to in (aside, -aside):
+                facet, way = self._first_facet(shape, at + REACH * n + away * to, -n, size, 2.0 * REACH)
+                if facet is None or facet @ n < GENTLE * np.linalg.norm(facet):
+                    return False
+                heights.append(REACH - way)
+                allowed = BENT * (away + NEAR * REACH) + REPORTED
+                if heights[-1] < -BENT * away - REPORTED or abs(heights[-1] - heights[0]) > allowed:
+                    return False
+        return True
 
     def goes_on_towards(self, shape: int, point: np.ndarray, normal: np.ndarray, up: np.ndarray) -> bool:
         """Whether a shape that is touched at a point with a normal goes on where the normal leans to, level across ``up``."""
@@ -99,7 +120,7 @@ class Solids:
         margin = min(LEVEL * REACH, 0.5 * (REACH - height))
         if self.kind(shape) in (MESH, HULL, HEIGHTFIELD):
             size = self.model.shape_scale.numpy()[shape].astype(float)
-            return self._first_facet(shape, middle + 0.2 * REACH * n, -n, size, 1.2 * REACH - margin) is not None
+            return self._first_facet(shape, middle + 0.2 * REACH * n, -n, size, 1.2 * REACH - margin)[0] is not None
         x = center + axes @ (middle - (height + margin) * n)
         return self.fills(shape, x, np.zeros(3))
 
