@@ -354,14 +354,13 @@ def bend_beside(
     state: StateArrays,
     edge: int,
     plane: int,
-    shallow: bool,
 ):
     """How far points of a surface may be above or below the plane of a contact, over their distance: where its facets bend gently at
     an edge whose own normal none of them has."""
     shape = surface_shape(pool, rows, edge)
     facing = wp.dot(outward(pool, plane), outward(pool, edge))
     bend = wp.float64(0.0)
-    if shallow and facing < ALIKE and has_edges(shapes, shape):
+    if facing < ALIKE and has_edges(shapes, shape):
         if bends_gently(tree, shapes, m, state, shape, pool.gamma[edge], outward(pool, edge), outward(pool, plane)):
             bend = BENT
     return bend
@@ -390,8 +389,10 @@ def is_internal(
         if facing > OPPOSED and facing < ALIGNED and pool.spin_of[plane] > gone:
             radius = round_by(pool, edge, plane)
             sunk = sunk_beside(pool, plane)
+            bend = wp.float64(0.0)
             shallow = is_shallow(pool, edge, plane, sunk)
-            bend = bend_beside(tree, shapes, m, pool, rows, state, edge, plane, shallow)
+            if shallow and lies_in(pool, edge, plane, radius, sunk, BENT):  # rays take longer
+                bend = bend_beside(tree, shapes, m, pool, rows, state, edge, plane)
             if shallow and lies_in(pool, edge, plane, radius, sunk, bend):
                 if go_together(tree, bodies, shapes, m, pool, rows, state, edge, plane):
                     if not stands_out(
