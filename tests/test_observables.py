@@ -345,7 +345,8 @@ def test_generalised_contact_force_is_the_transposed_jacobian(name, options):
     """J^T gamma / dt equals the power of the reference's contact forces on unit joint velocities."""
     model, state, control, contacts = scene(name, 7, count=8)
     model.shape_material_mu_rolling.fill_(0.1)
-    truth = ReferenceSolver(model, **options, **TIGHT).step(state, control, contacts, DT)
+    options = {**TIGHT, **options, "max_iterations": 200}  # nearly rigid random problems take more than sixty
+    truth = ReferenceSolver(model, **options).step(state, control, contacts, DT)
     wrenches = np.zeros((model.body_count, 6))
     body_q, com = state.body_q.numpy().astype(float), model.body_com.numpy().astype(float)
     for c in truth.gamma + truth.spins:
@@ -358,7 +359,7 @@ def test_generalised_contact_force_is_the_transposed_jacobian(name, options):
                 wrenches[body, 3:] += sign / DT * c["gamma_W"]
     free = free_dofs(model)
     expected = jacobian_forces(model, state, wrenches)
-    seen = observed(model, state, control, contacts, {Kind.JOINT_CONTACT_F}, **options, **TIGHT)
+    seen = observed(model, state, control, contacts, {Kind.JOINT_CONTACT_F}, **options)
     value = seen.joint_contact_f.numpy()
     assert np.abs(expected).max() > 1.0
     np.testing.assert_array_equal(value[~free], 0.0)
