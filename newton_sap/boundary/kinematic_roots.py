@@ -290,7 +290,7 @@ class KinematicRoots:
             before, after = self._seen_in(frame.state_in, recorded), self._seen_in(frame.state_out, recorded)
             inputs = [solver.joints, solver.bodies, frame.orders, self._roots, before, after]
             solver.launches.single(follow_owners, self._count, [*inputs, frame.before, self._measured, frame.dt])
-            if not recorded:
+            if not recorded and len(self._unused) < SPARE:  # new ones were met
                 self._tidy()
 
     def forget(self, solver, mask) -> None:
@@ -332,7 +332,7 @@ class KinematicRoots:
             self._forgotten[ptr] = weakref.ref(poses.body_q)
             self._unused.append(seen)
             self._clear(seen)
-            self._forgotten = {at: known for at, known in self._forgotten.items() if known() is not None}
+        self._forgotten = {at: known for at, known in self._forgotten.items() if known() is not None}
         while len(self._unused) < SPARE:
             self._unused.append(self._new())
 
