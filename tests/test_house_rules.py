@@ -23,6 +23,7 @@ SMALL_KERNELS = {
     "balance",
     "cancel_gyroscopic_torque",
     "clear_stats",
+    "find_switched_on",
     "measure_paths",
     "tell_gravity",
 }

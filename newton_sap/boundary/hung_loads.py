@@ -15,7 +15,7 @@ import newton
 import numpy as np
 import warp as wp
 
-from ..constraints.coupling_table import BODIES, DISTANCE_RANGE, ROD, ROUTE
+from ..constraints.coupling_table import BODIES, DISTANCE_RANGE, ROD, ROUTE, is_enabled
 from ..coupling_bundles import CouplingTable
 from ..multibody.efforts import gravity_at
 from ..workspace import Bodies, Tree
@@ -58,6 +58,13 @@ def weigh_loads(loads: Loads, bodies: Bodies, tree: Tree, table: CouplingTable):
         table.pull[i - tree.hung_links] = pull
 
 
+@wp.kernel
+def find_switched_on(table: CouplingTable, is_on: wp.array[wp.bool]):
+    """Which couplings act."""
+    c = wp.tid()
+    is_on[c] = is_enabled(table, c)
+
+
 class HungLoads:
     """Gives ``tree`` and ``table`` room for the pull of what may hang by couplings, and weighs it once per step."""
 
@@ -66,7 +73,7 @@ class HungLoads:
         nowhere_held = np.zeros(topology.link_count, bool)
         all_on = np.ones(len(table.kind), bool)
         could = len(table.kind) and _ties(table, topology, _pieces(topology, model, nowhere_held), all_on).carrying
-        self.kernels = [weigh_loads] if could else []
+        self.kernels = [weigh_loads, find_switched_on] if could else []
         self._count = topology.link_count + len(table.kind) if could else 0
         tree.hung_links = topology.link_count if could else 0
         tree.hung_pull = wp.zeros(tree.hung_links, dtype=wp.vec3d, device=model.device)
@@ -80,7 +87,9 @@ class HungLoads:
         if not self._count or not flags & CHANGES:
             return
         held = (model.body_flags.numpy()[self._topology.arrays["link_body"]] & int(newton.BodyFlags.KINEMATIC)) != 0
-        on = _switched_on(self._table)
+        is_on = wp.empty(len(self._table.kind), dtype=wp.bool, device=model.device)
+        wp.launch(find_switched_on, len(is_on), [self._table, is_on], device=model.device)
+        on = is_on.numpy()
         built_for = (held.tobytes(), on.tobytes())
         if built_for == self._built_for:
             return
@@ -111,17 +120,6 @@ class _Ties:
     links: np.ndarray
     """(K, 2) those that each ties, -1 for none."""
     carrying: list[tuple[int, int, int]]
-
-
-def _switched_on(table: CouplingTable) -> np.ndarray:
-    """Return (K,) whether each coupling but mimics and tendons acts, as ``is_enabled`` says in a step."""
-    joint, switch, origin = (getattr(table, name).numpy() for name in ("joint", "switch_row", "origin"))
-    of_joint, of_row = (
-        np.append(array.numpy().astype(bool), True) for array in (table.joint_enabled, table.equality_enabled)
-    )
-    on = np.where(joint >= 0, of_joint[joint], of_row[np.clip(switch, -1, len(of_row) - 1)])
-    turned = np.append(of_row[:-1] != table.equality_was_enabled.numpy(), False)[origin] if len(of_row) > 1 else False
-    return np.where(turned, of_row[origin], on)
 
 
 def _terms(ties: _Ties, topology, pieces) -> dict[int, list[tuple[int, float]]]:
