@@ -88,7 +88,7 @@ class HungLoads:
             return
         held = (model.body_flags.numpy()[self._topology.arrays["link_body"]] & int(newton.BodyFlags.KINEMATIC)) != 0
         is_on = wp.empty(len(self._table.kind), dtype=wp.bool, device=model.device)
-        wp.launch(find_switched_on, len(is_on), [self._table, is_on], device=model.device)
+        wp.launch(find_switched_on, len(is_on), [self._table, is_on], device=model.device, record_tape=False)
         on = is_on.numpy()
         built_for = (held.tobytes(), on.tobytes())
         if built_for == self._built_for:
