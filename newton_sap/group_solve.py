@@ -34,15 +34,16 @@ from .workspace import Bodies, Joints, LargeGroups, Motion, NoLargeGroups, Pools
 
 
 @cache
-def solve_kernel(evaluate_contact, real, iterative: bool = False, assembles: bool = True):
+def solve_kernel(evaluate_contact, real, iterative: bool = False, long_trees: bool = False, assembles: bool = True):
     """Return the kernel for a contact law, with a Hessian of scalar type ``real``.
 
     Args:
         iterative: Whether some group is too large for a factored Hessian.
+        long_trees: Whether some tree may have many unknowns (``minimizer/added_inertia.py``).
         assembles: Whether the problem is still to be assembled. Where couplings add rows to it, other kernels have done so.
     """
     evaluate = objective(evaluate_contact)
-    direction = search_direction(real, iterative)
+    direction = search_direction(real, iterative, long_trees)
     search = line_search(evaluate_contact)
     room = LargeGroups if iterative else NoLargeGroups
 

@@ -131,6 +131,7 @@ def allocate_problem(scratch: Scratch, topology) -> Problem:
     """Return room for all dofs as unknowns."""
     counts = {"*": topology.dof_count, "count": topology.group_count}
     counts |= dict.fromkeys(("tree_start", "island", "readable"), topology.tree_count)
+    counts["added_inertia"] = 36 * topology.link_count if topology.has_long_trees else 0
     starts = dict.fromkeys(UNKNOWN, topology.part_dofs)
     if not topology.several_trees:
         counts["first"], starts["first"] = 0, 0 * topology.part_dofs

@@ -588,8 +588,8 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
 
     def _make_solve_kernel(self, assembles: bool):
         """Return the kernel that assembles and minimises, or the one that finds the problem assembled."""
-        law = contact_law(self.options.contact_model, self.options.spin_friction)
-        return solve_kernel(law, self.hessian.dtype, self.topology.needs_iterations, assembles)
+        law, size = contact_law(self.options.contact_model, self.options.spin_friction), self.topology
+        return solve_kernel(law, self.hessian.dtype, size.needs_iterations, size.has_long_trees, assembles)
 
     def _make_recorder(self):
         """Return what lays steps on a tape, None where the model asks for no gradients or nothing moves."""

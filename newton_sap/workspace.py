@@ -25,8 +25,11 @@ OF_SPINS = ("mu_torsional", "mu_rolling")
 """Arrays of contacts that only spin friction needs."""
 
 DIRECT_DOFS, DIRECT_TREES = 512, 32
-"""Largest solve group whose Hessian is formed and factored; others use conjugate gradients. The number of trees bounds on a CPU
-alone, and only models without gradients."""
+"""Largest solve group of small trees whose Hessian is formed and factored; others use conjugate gradients. The number of trees bounds
+on a CPU alone, and only models without gradients (``boundary/matrices.py``)."""
+
+LONG_TREE = wp.constant(48)
+"""Unknowns of a tree above which contacts enter the Hessian as inertias of links (``minimizer/added_inertia.py``), not one by one."""
 
 COUPLER_ROWS = 6
 """Scalar rows one coupling can hold: all directions of a weld, or each coordinate of a six-dof joint."""
@@ -374,6 +377,9 @@ class Problem:
     impulse: wp.array[wp.float64]  # (D,) J' gamma
     dv: wp.array[wp.float64]  # (D,) search direction
     dp: wp.array[wp.float64]  # (D,) A dv
+    added_inertia: wp.array[
+        wp.float64
+    ]  # (36 L,) by contacts, of each link and what it carries; none without long trees
 
 
 @wp.struct

@@ -47,6 +47,9 @@ TIED = """<mujoco><compiler angle="radian"/><worldbody><geom type="plane" size="
 </tendon><actuator><position tendon="sum" kp="20" kv="2" forcerange="-3 3"/><motor tendon="rope" gear="-2"/></actuator></mujoco>"""
 
 
+ALONG_X = wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), wp.pi / 2.0)
+
+
 def quadrupeds():
     """Two robots of many joints that drop onto their feet; model, step and number of steps."""
     scene = scenes.quadruped(world_count=2)
@@ -69,6 +72,29 @@ def tied():
     return builder.finalize(), 0.005, 30
 
 
+def snake():
+    """A long chain that falls across a box, and one across many, whose Hessian is kept in blocks."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -9.81))
+    for world in range(2):
+        builder.begin_world()
+        chain = []
+        for k in range(26):
+            link = builder.add_link()
+            builder.add_shape_capsule(
+                link, xform=wp.transform((0.05, 0.0, 0.0), ALONG_X), radius=0.02, half_height=0.03
+            )
+            at = wp.transform((0.1 * (k > 0), 0.0, 0.3 * (k == 0)), wp.quat_identity())
+            swings = [newton.ModelBuilder.JointDofConfig(axis=axis) for axis in ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0))]
+            chain.append(builder.add_joint_d6(chain[-1] if chain else -1, link, angular_axes=swings, parent_xform=at))
+        builder.add_articulation(chain)
+        for k in range(1 + 60 * world):
+            body = builder.add_body(xform=wp.transform((0.6 + 0.11 * k, 0.02, 0.16), wp.quat_identity()))
+            builder.add_shape_box(body, hx=0.05, hy=0.05, hz=0.05)
+        builder.end_world()
+    builder.add_ground_plane()
+    return builder.finalize(), 0.005, 36  # then impacts make large differences of small ones
+
+
 def heap():
     """So many balls that directions come from conjugate gradients."""
     builder = newton.ModelBuilder(gravity=(0.0, 0.0, -9.81))
@@ -79,8 +105,8 @@ def heap():
 
 def as_on_a_gpu():
     """Give each matrix a place of its own, make one part of all groups, and let many threads share what has no groups."""
-    place, gpu = topology._scratch, SimpleNamespace(is_cpu=False, is_cuda=True)
-    topology._scratch = lambda *given: place(*given[:-1], gpu)
+    place, gpu = topology.place_matrices, SimpleNamespace(is_cpu=False, is_cuda=True)
+    topology.place_matrices = lambda *given: place(*given[:-1], gpu)
     topology._parts = lambda *_: 1
     place_pairs = capacity.place_pairs
     capacity.place_pairs = lambda *given: place_pairs(*given[:-1], False)
@@ -111,7 +137,7 @@ if MODE != "serial":
     as_on_a_gpu()
 counted = wp.zeros(2, dtype=wp.int32)
 wp.launch_tiled(lanes, dim=[1], inputs=[counted], block_dim=32)
-model_of = {"quadrupeds": quadrupeds, "spoilt": tied, "tied": tied, "heap": heap}[SCENE]
+model_of = {"quadrupeds": quadrupeds, "spoilt": tied, "tied": tied, "heap": heap, "snake": snake}[SCENE]
 model, dt, steps = model_of()
 solver = SolverSAP(model, **OPTIONS)
 state, control, pipeline = model.state(), model.control(), newton.CollisionPipeline(model)

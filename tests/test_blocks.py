@@ -10,6 +10,8 @@ from newton_sap.linalg.lanes import BLOCK_DIM
 
 BASE, ITEMS, START = 3, 2, 5
 """Where the group begins in arrays that it shares with others."""
+MOST = 100
+"""More unknowns than any node has."""
 STRIDE = 16
 """Room for unknowns of a contact."""
 
@@ -23,11 +25,14 @@ def assemble(
     stride: int,
     support: wp.array[wp.int32],
     G: wp.array[wp.mat33d],
+    link_a: wp.array[wp.int32],
+    link_b: wp.array[wp.int32],
+    most: int,
 ):
-    """H += J^T G J of every contact."""
+    """H += J^T G J of every contact, less what nodes of more than so many unknowns get from elsewhere."""
     _block, lane = wp.tid()
     at.lane = lane
-    blocks.add_contacts(H, at, J, unknown, stride, support, G, 0, G.shape[0])
+    blocks.add_contacts(H, at, J, unknown, stride, support, G, link_a, link_b, most, 0, G.shape[0])
 
 
 @wp.kernel(enable_backward=False)
@@ -67,8 +72,9 @@ def copy(H: BlockMatrix, at: BlockRange):
 class Problem:
     """Random nodes, of which contacts couple some; dense, and as a block matrix with the same positive definite start."""
 
-    def __init__(self, sizes, pairs, stiffness=1.0, seed=0, margin=0):
+    def __init__(self, sizes, pairs, stiffness=1.0, seed=0, margin=0, most=MOST):
         rng = np.random.default_rng(seed)
+        self.most = most
         ends = np.cumsum(sizes)
         starts = ends - sizes
         self.starts, self.ends, self.n = starts, ends, int(ends[-1])
@@ -79,6 +85,7 @@ class Problem:
         pairs = sorted(tuple(sorted(p)) for p in pairs)
         self.H = self.A.copy()
         J, unknown, support, of_pair, G = [], [], [], [], []
+        links = []  # of both bodies; every other contact of one node is between two bodies of it
         for p, (i, a) in enumerate([*pairs, *pairs, *((i, i) for i in range(len(sizes)))]):
             nodes = [i] if i == a else [i, a]
             u = np.concatenate([np.arange(starts[k], ends[k]) for k in nodes])
@@ -87,7 +94,14 @@ class Problem:
             j = rng.normal(size=(len(u), 3))
             root = rng.normal(size=(3, 3))
             g = stiffness * root @ root.T
-            self.H[np.ix_(u, u)] += j @ g @ j.T
+            within = i == a and p % 2 == 1
+            links.append((i, a) if within or i != a else (i, -1))
+            added = j @ g @ j.T
+            for k in nodes:
+                if sizes[k] > most and not within:
+                    own = (starts[k] <= u) & (u < ends[k])
+                    added[np.ix_(own, own)] = 0.0
+            self.H[np.ix_(u, u)] += added
             J.append(np.pad(j, ((0, STRIDE - len(u)), (0, 0)), constant_values=np.nan))
             unknown.append(np.pad(u, (0, STRIDE - len(u)), constant_values=-1))
             support.append(len(u))
@@ -99,12 +113,15 @@ class Problem:
         unknown.append(unknown[0])
         support.append(support[0])
         of_pair.append(-1)
+        links.append((0, -1))
         self.contacts = (
             wp.array(np.concatenate(J), dtype=wp.vec3d),
             wp.array(np.concatenate(unknown), dtype=wp.int32),
             STRIDE,
             wp.array(support, dtype=wp.int32),
             wp.array(np.array(G), dtype=wp.mat33d),
+            *(wp.array(np.array(links)[:, side], dtype=wp.int32) for side in range(2)),
+            self.most,
         )
         self.matrix, self.at = self._blocks(sizes, margin)
         self.matrix.item_pair = wp.array([0] * ITEMS + of_pair, dtype=wp.int32)
@@ -203,6 +220,15 @@ def problem(request):
 
 def test_contacts_add_up(problem):
     """The blocks hold A + J^T G J and nothing lies elsewhere."""
+    block = np.zeros((problem.n, problem.n), dtype=bool)
+    for i, a in [*problem.pairs, *((i, i) for i in range(len(problem.starts)))]:
+        block[problem.starts[i] : problem.ends[i], problem.starts[a] : problem.ends[a]] = True
+    np.testing.assert_allclose(problem.dense(), np.where(block, problem.H, 0.0), rtol=1e-13, atol=1e-13)
+
+
+def test_long_nodes_get_from_contacts_what_they_share_with_others():
+    """The own block of a long node lacks what contacts with other nodes, or with none, add to its inertia."""
+    problem = Problem([1, 7, 3, 6, 9], [*RING, (1, 3), (0, 2)], most=6).assemble()
     block = np.zeros((problem.n, problem.n), dtype=bool)
     for i, a in [*problem.pairs, *((i, i) for i in range(len(problem.starts)))]:
         block[problem.starts[i] : problem.ends[i], problem.starts[a] : problem.ends[a]] = True

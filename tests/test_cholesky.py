@@ -17,6 +17,17 @@ def random_skyline(random, size: int) -> np.ndarray:
     return np.minimum(np.arange(size) + (reach * random.random(size)).astype(int), size - 1)
 
 
+def long_skyline(random, size: int) -> np.ndarray:
+    """Return the same of long trees, of which contacts couple some: many columns in a row reach as far as each other."""
+    ends = np.unique([*random.integers(1, size + 1, size=2), size]) - 1
+    last = ends[np.searchsorted(ends, np.arange(size))]
+    for start, end in zip([0, *ends + 1], ends, strict=False):
+        if random.random() < 0.7:
+            touching = slice(start, random.integers(start, end + 1) + 1)
+            last[touching] = np.maximum(last[touching], random.integers(end, size))
+    return last
+
+
 def random_matrix(random, last: np.ndarray) -> np.ndarray:
     """Return a symmetric positive definite matrix, dense inside of the skyline."""
     size = len(last)
@@ -55,8 +66,10 @@ def test_solution_is_that_of_the_dense_matrix(real, alone, accuracy):
     """Whatever the skyline, and without reading or writing what does not belong to it."""
     random = np.random.default_rng(3)
     kernel = solving_kernel(real, alone)
-    for size in [*range(1, 20), 31, 32, 33, 70] * 3:
-        last = random_skyline(random, size)
+    sizes = [*range(1, 20), 31, 32, 33, 70] * 3
+    skylines = [random_skyline(random, size) for size in sizes]
+    for last in [*skylines, *(long_skyline(random, size) for size in (35, 36, 37, 60, 150, 300, 301) * 3)]:
+        size = len(last)
         A, b = random_matrix(random, last), random.normal(size=size)
         stride = padded(size)
         entries = (size + 1) * stride

@@ -50,6 +50,9 @@ def kernels_made_for_models():
         found[f"minimize {law} with spin"] = solve_kernel(contact_law(law, True), wp.float64)
         found[f"minimize {law} mixed"] = solve_kernel(contact_law(law), wp.float32)
         found[f"minimize {law} with large groups"] = solve_kernel(contact_law(law), wp.float64, iterative=True)
+        found[f"minimize {law} with long trees"] = solve_kernel(
+            contact_law(law), wp.float64, iterative=True, long_trees=True
+        )
         found[f"sensitivity {law}"] = sensitivity_kernel(contact_law(law))
         found[f"power {law}"] = contact_power(contact_law(law))
     found["follow tied"], found["follow tied mixed"] = map(follow_tied_kernel, (wp.float64, wp.float32))

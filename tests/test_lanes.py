@@ -19,6 +19,7 @@ CASES = [
     ("quadrupeds", {"contact_model": "sap", "precision": "mixed"}),
     ("tied", {"contact_model": "similar", "spin_friction": True}),
     ("tied", {"precision": "mixed"}),  # whose change of velocity is refined
+    ("snake", {"friction_bound": "start"}),
     ("heap", {"friction_bound": "start"}),  # "solved" bounds are taken on the way, where roundings of a sum may decide
 ]
 

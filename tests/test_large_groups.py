@@ -11,7 +11,7 @@ from rig import Rig
 from test_faults import Worlds, large_group
 
 from newton_sap import SolverSAP
-from newton_sap.boundary import capacity, topology
+from newton_sap.boundary import capacity, matrices, topology
 from newton_sap.boundary.capacity import pair_entries
 from newton_sap.linalg.chunks import CHUNK
 from newton_sap.scenes import box_stack, gripper_cube, quadruped
@@ -39,7 +39,7 @@ def test_conjugate_gradients_equal_the_factored_hessian(scene, law, monkeypatch)
     """With no Hessian allowed, robots, stacks and grippers move as with one."""
     built = scene()
     direct, _ = velocities(built.model, built.dt, 3, {"contact_model": law})
-    monkeypatch.setattr(topology, "DIRECT_DOFS", 0)
+    monkeypatch.setattr(matrices, "DIRECT_DOFS", 0)
     iterative, report = velocities(built.model, built.dt, 3, {"contact_model": law})
     assert report.unconverged_steps.sum() == 0
     np.testing.assert_allclose(iterative[0], direct[0], rtol=0.0, atol=1e-9)
@@ -69,7 +69,7 @@ def test_closed_chains_too(monkeypatch):
     """Loop-closing rows enter product and preconditioner."""
     model = four_bar()
     direct, _ = velocities(model, 0.005, 1, {})
-    monkeypatch.setattr(topology, "DIRECT_DOFS", 0)
+    monkeypatch.setattr(matrices, "DIRECT_DOFS", 0)
     iterative, report = velocities(model, 0.005, 1, {})
     assert report.unconverged_steps.sum() == 0
     np.testing.assert_allclose(iterative, direct, rtol=0.0, atol=1e-10)
@@ -99,7 +99,7 @@ def test_tendons_across_any_number_of_trees_too(law, monkeypatch):
     model = finish(ARMS, worlds=2, gravity=-9.81)
     options = {"contact_model": law, "friction_bound": "start"}  # "solved" bounds are taken on the way
     direct, _ = velocities(model, 0.005, 1, options)
-    monkeypatch.setattr(topology, "DIRECT_DOFS", 0)
+    monkeypatch.setattr(matrices, "DIRECT_DOFS", 0)
     iterative, report = velocities(model, 0.005, 1, options)
     assert report.healthy and min(report.contacts) >= 4
     assert np.abs(direct).max() > 1e-3
@@ -153,7 +153,7 @@ def test_a_large_world_needs_no_hessian():
 @pytest.mark.parametrize(("stiffness", "converges"), [(1e13, True), (1e17, False)])
 def test_absurdly_stiff_heaps_converge_or_are_counted(stiffness, converges, trees, monkeypatch):
     """Forty balls in a heap, by either method: where rounding stops the iteration with much left over, the step is counted."""
-    monkeypatch.setattr(topology, "DIRECT_TREES", trees)
+    monkeypatch.setattr(matrices, "DIRECT_TREES", trees)
     builder, random = newton.ModelBuilder(), np.random.default_rng(0)
     cfg = newton.ModelBuilder.ShapeConfig(ke=stiffness)
     for i in range(40):
@@ -174,7 +174,7 @@ def test_matrices_lie_one_behind_the_other_or_share_one_place():
     """Each dense matrix has a place of its own, or all of a part that of the largest."""
     entries = np.array([9, 0, 4])
     for part, start, size in ((None, [0, 9, 9], 13), ([0, 0, 0], [0, 0, 0], 9), ([0, 1, 1], [0, 9, 9], 13)):
-        placed, total = topology.place_blocks(entries, None if part is None else np.array(part))
+        placed, total = matrices.place_blocks(entries, None if part is None else np.array(part))
         np.testing.assert_array_equal(placed, start)
         assert total == size
 
@@ -184,7 +184,7 @@ def test_only_factors_that_are_needed_at_once_have_places_of_their_own(monkeypat
     model = box_stack(count=3).model
     small = topology.build_topology(model)
     assert small.factor_size == 7 * CHUNK and not small.arrays["tree_factor_start"].any()
-    monkeypatch.setattr(topology, "DIRECT_DOFS", 12)
+    monkeypatch.setattr(matrices, "DIRECT_DOFS", 12)
     large = topology.build_topology(model)
     assert (
         large.factor_size == 3 * 7 * CHUNK

@@ -19,7 +19,7 @@ from ..workspace import (
     allocate_large_groups,
     slot_bytes,
 )
-from .topology import place_blocks
+from .matrices import place_blocks
 
 CONTACT_MEMORY = 3 * 2**20
 """Contacts that fit in here [bytes] all have a slot, as many as Newton may report."""

@@ -28,7 +28,8 @@ from ..constraints.coupling_table import (
 )
 from ..coupling_bundles import CouplingTable
 from ..multibody.gyroscopic import ALONE, HELD, TIED, TOGETHER
-from ..workspace import COUPLER_ROWS, DIRECT_DOFS, DIRECT_TREES, CouplerPool, allocate
+from ..workspace import COUPLER_ROWS, CouplerPool, allocate
+from .matrices import is_factored, longest_trees
 from .model_parts import OnHost
 from .routes import attach_routes, couplings_of, make_routes, most_dofs, trees_of_routes
 from .tendons import attach_tendons, make_tendons, read_tendons, tendon_name
@@ -166,7 +167,9 @@ def motions_of_trees(table: CouplingTable, topology: Topology, model, update: st
     moves = np.where(flies & (np.diff(starts) == 1), int(ALONE), int(TOGETHER))
     held = held[held >= 0]
     trees, dofs = (np.diff(topology.arrays[f"group_{name}_start"]) for name in ("tree", "dof"))
-    factored = np.repeat((trees <= DIRECT_TREES) & (dofs <= DIRECT_DOFS), trees)
+    groups = np.repeat(np.arange(len(trees)), trees)
+    longest = longest_trees(groups, np.diff(topology.arrays["tree_dof_start"]), len(trees))
+    factored = is_factored(dofs, trees, longest)[groups]
     moves[held] = np.where(factored[held], int(TIED), int(HELD))
     if update != "symplectic":
         moves[:] = int(HELD)

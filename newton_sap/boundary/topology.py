@@ -9,9 +9,9 @@ import numpy as np
 import warp as wp
 
 from ..attributes import limited_balls
-from ..linalg.cholesky import skyline_entries
 from ..linalg.chunks import CHUNK
-from ..workspace import DIRECT_DOFS, DIRECT_TREES, Tree
+from ..workspace import LONG_TREE, Tree
+from .matrices import factored_groups, longest_trees, place_matrices
 
 SUPPORTED_JOINTS = ("PRISMATIC", "REVOLUTE", "BALL", "FIXED", "FREE", "DISTANCE", "D6", "ROD")
 FLYING = tuple(int(kind) for kind in (newton.JointType.FREE, newton.JointType.DISTANCE, newton.JointType.ROD))
@@ -81,6 +81,11 @@ class Topology:
     def has_islands(self) -> bool:
         """Whether some group has more trees than one."""
         return bool((np.diff(self.arrays["group_tree_start"]) > 1).any())
+
+    @property
+    def has_long_trees(self) -> bool:
+        """Whether some tree may have many unknowns."""
+        return bool((np.diff(self.arrays["tree_dof_start"]) > LONG_TREE).any())
 
     @property
     def several_trees(self) -> bool:
@@ -384,8 +389,9 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
     group_dof_start = tree_dof_start[tree_of_group]
     part_start = share_groups(np.diff(group_dof_start), _parts(int(group_dof_start[-1]), threads, model.device))
     group_part = np.repeat(np.arange(len(part_start) - 1), np.diff(part_start))
-    direct = _direct(model, np.diff(group_dof_start), np.diff(tree_of_group))
-    scratch, scratch_sizes = _scratch(direct, np.diff(group_dof_start), sizes, groups, group_part, model.device)
+    group_dofs = np.diff(group_dof_start)
+    factored = factored_groups(model, group_dofs, np.diff(tree_of_group), longest_trees(groups, sizes, group_count))
+    scratch, scratch_sizes = place_matrices(factored, group_dofs, sizes, groups, group_part, model.device)
     body_link = np.full(model.body_count, -1, dtype=np.int32)
     for link, (_, body, _) in enumerate(links):
         body_link[body] = link
@@ -496,37 +502,6 @@ def _body_parts(model, body_link, link_part) -> np.ndarray:
     local = (body_link >= 0) & (model.body_world.numpy() >= 0)
     part[local] = np.array(link_part, dtype=int)[body_link[local]]
     return part
-
-
-def _direct(model, group_dofs, group_trees) -> np.ndarray:
-    """Return (G,) whether a group's Hessian is formed and factored; gradients need that.
-
-    The number of trees has been measured on CPUs only. On a GPU, lanes are expected to share long rows better than small blocks.
-    """
-    few = group_trees <= DIRECT_TREES
-    return (group_dofs <= DIRECT_DOFS) & (few | model.requires_grad | model.device.is_cuda)
-
-
-def _scratch(direct, group_dofs, tree_dofs, groups, group_part, device) -> tuple[dict, dict]:
-    """Return where Hessians and factors lie, and how many entries hold them."""
-    part = group_part if device.is_cpu else None
-    hessian_start, hessian_size = place_blocks(np.where(direct, skyline_entries(group_dofs), 0), part)
-    # A large group's preconditioner takes the place of its trees' factors, all of which it needs at once.
-    alone = part is None or not direct.all()
-    factor_start, factor_size = place_blocks(skyline_entries(tree_dofs), None if alone else part[groups])
-    starts = {"group_hessian_start": np.where(direct, hessian_start, -1), "tree_factor_start": factor_start}
-    return starts, {"hessian_size": hessian_size, "factor_size": factor_size}
-
-
-def place_blocks(entries: np.ndarray, part: np.ndarray | None) -> tuple[np.ndarray, int]:
-    """Return where each of some dense matrices starts, and the entries that hold them all.
-
-    A CPU thread works on those of its part one after the other: shared by them, the place of the largest stays in the
-    cache. ``None`` gives each its own.
-    """
-    entries = entries.astype(np.int64)
-    start = np.cumsum(entries) - entries if part is None else part * entries.max(initial=0)
-    return start, int((start + entries).max(initial=0))
 
 
 def joint_dofs(model, joints: list[int]) -> list[list[tuple[int, int]]]:

@@ -350,7 +350,7 @@ def copy_diagonal(H: BlockMatrix, at: BlockRange, to: wp.array[wp.float64], sour
     _GROUP
     + """
     double* own = H.own.data;
-    const auto add = [&](const double* j, const int* u, int count, int of_pair, const auto& G) {
+    const auto add = [&](const double* j, const int* u, int count, int of_pair, const auto& G, bool both_move) {
         const int i = node[u[0]], a = node[u[count - 1]];
         const int n = node_end[i] - i, m = a == i ? 0 : node_end[a] - a;
         double* B = m ? pair + entry[of_pair] : nullptr;
@@ -375,17 +375,23 @@ def copy_diagonal(H: BlockMatrix, at: BlockRange, to: wp.array[wp.float64], sour
             return;
         }
 #endif
+        // What contacts add to the inertia of long nodes is there already.
+        const bool within = m == 0 && both_move, skips_i = n > most && !within, skips_a = m > most;
+        int split = count;
+        while (split > 0 && u[split - 1] >= i + n) --split;
         for (int b = lane; b < count; b += lanes) {
             const double x = j[3 * b], y = j[3 * b + 1], z = j[3 * b + 2];
             const double g0 = G[0][0] * x + G[0][1] * y + G[0][2] * z;
             const double g1 = G[1][0] * x + G[1][1] * y + G[1][2] * z;
             const double g2 = G[2][0] * x + G[2][1] * y + G[2][2] * z;
-            const bool early = u[b] < i + n;
-            for (int c = 0; c < count; ++c) {
-                const double value = g0 * j[3 * c] + g1 * j[3 * c + 1] + g2 * j[3 * c + 2];
-                if ((u[c] < i + n) == early) own[row[u[b]] + u[c] - node[u[b]]] += value;
-                else if (early) B[(u[b] - i) * m + u[c] - a] += value;
+            const auto value = [&](int c) { return g0 * j[3 * c] + g1 * j[3 * c + 1] + g2 * j[3 * c + 2]; };
+            const bool early = b < split;
+            if (!(early ? skips_i : skips_a)) {
+                double* mine = own + row[u[b]] - node[u[b]];
+                for (int c = early ? 0 : split; c < (early ? split : count); ++c) mine[u[c]] += value(c);
             }
+            if (early)
+                for (int c = split; c < count; ++c) B[(u[b] - i) * m + u[c] - a] += value(c);
         }
     };
     for (int c = 0; c < contacts; ++c) {
@@ -393,7 +399,8 @@ def copy_diagonal(H: BlockMatrix, at: BlockRange, to: wp.array[wp.float64], sour
         const auto& G = stiffness.data[slot].data;
         if (support.data[slot] > 0 && G[0][0] + G[1][1] + G[2][2] > 0.0) {
             const long long at_slot = (long long)slot * stride;
-            add((const double*)(J.data + at_slot), unknown.data + at_slot, support.data[slot], H.item_pair.data[at.items + c], G);
+            const bool both_move = link_a.data[slot] >= 0 && link_b.data[slot] >= 0;
+            add((const double*)(J.data + at_slot), unknown.data + at_slot, support.data[slot], H.item_pair.data[at.items + c], G, both_move);
         }
         WP_TILE_SYNC();
     }
@@ -407,10 +414,16 @@ def add_contacts(
     stride: int,
     support: wp.array[wp.int32],
     stiffness: wp.array[wp.mat33d],
+    link_a: wp.array[wp.int32],
+    link_b: wp.array[wp.int32],
+    most: int,
     first: int,
     contacts: int,
 ):
-    """H += J^T G J of every contact with a G; unknowns ascend and belong to one node or the two of the item's pair."""
+    """H += J^T G J of every contact with a G; unknowns ascend and belong to one node or the two of the item's pair.
+
+    Nodes of more than ``most`` unknowns have theirs of contacts with other nodes, or with none, from elsewhere.
+    """
     ...
 
 

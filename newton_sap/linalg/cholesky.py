@@ -84,15 +84,18 @@ _TAIL = """
 """
 
 _FACTOR = """
+        {together}
         for (int j = size - 1; j >= 0; --j) {{
             {real}* row = h + j * stride;
             const int begin = first ? first[j] / width * width : 0;
-            const int count = wp::min(last[j] - shift, size - 1) - j;
+            int count = wp::min(last[j] - shift, size - 1) - j;
+            const {real}* whole = &row[j];
+            {past}
             for (int i = begin + {lane} * width; i <= j; i += {lanes} * width) {{
                 // Where lanes go column by column, the pivot's own lane alone may read what it is about to write.
                 const bool last_chunk = width > 1 || i == j;
-                const {real} before = last_chunk ? row[j] : 0;
-                {real} pivot = before;
+                const {real} before = last_chunk ? *whole : 0;
+                {real} pivot = last_chunk ? row[j] : 0;
                 chunk sum = *(const chunk*)(row + i);
                 int k = count;
                 while (first && first[j + k] / width * width > i) --k;  // rows that begin later
@@ -114,6 +117,60 @@ _FACTOR = """
             }}
             {sync}
         }}
+"""
+
+_TOGETHER = """
+#if WP_TILE_BLOCK_DIM == 1
+        // Where many rows lie below, four take what these give at a time, so that each of them is read once for all.
+        constexpr int few = 4, many = 32, deep = 128;
+        {real} diagonal[few], entry[deep][few];
+        int passed = 0;  // of the four, those still to be finished
+        const auto alike = [&](int j) {{
+            for (int p = 1; p < few; ++p)
+                if (last[j - p] != last[j] || (first && first[j - p] / width != first[j] / width)) return false;
+            return true;
+        }};
+        const auto go_past = [&](int j, int end, int begin) {{
+            for (int p = 0; p < few; ++p) diagonal[p] = h[(j - p) * (stride + 1)];
+            for (int from = j + 1; from <= end; from += deep) {{
+                const int to = wp::min(from + deep - 1, end);
+                for (int k = from; k <= to; ++k)
+                    for (int p = 0; p < few; ++p) entry[k - from][p] = h[k * stride + j - p] * inverse[k];
+                for (int i = begin; i <= j; i += width) {{
+                    int k = to;
+                    while (first && k >= from && first[k] / width * width > i) --k;
+                    chunk sum[few];
+                    for (int p = 0; p < few; ++p) sum[p] = *(const chunk*)(h + (j - p) * stride + i);
+#pragma clang loop unroll(disable)
+                    for (; k >= from; --k) {{
+                        const chunk below = *(const chunk*)(h + k * stride + i);
+                        for (int p = 0; p < few; ++p) sum[p] -= entry[k - from][p] * below;
+                    }}
+                    for (int p = 0; p < few; ++p) *(chunk*)(h + (j - p) * stride + i) = sum[p];
+                }}
+            }}
+        }};
+#endif
+"""
+
+_FORWARD_PAST = """
+                for (int p = 0; p < few; ++p)
+                    for (int k = count; k > 0; --k) b[j - p] -= h[(j + k) * stride + j - p] * b[j + k];
+"""
+
+_PAST = """
+#if WP_TILE_BLOCK_DIM == 1
+            if (passed == 0 && count >= many && j >= few && alike(j)) {{
+                go_past(j, j + count, begin);
+                passed = few;
+                {forward_past}
+            }}
+            if (passed > 0) {{
+                count = few - passed;
+                whole = &diagonal[count];
+                --passed;
+            }}
+#endif
 """
 
 _FORWARD = """
@@ -142,10 +199,13 @@ def _native(text: str, real, x: str = "nullptr", shared: bool = False):
 
     Lanes that share a matrix solve with it once, so the right-hand side goes along with the factor.
     """
+    words = {"real": _c_name(real), "forward_past": _FORWARD_PAST if shared else ""}
     return wp.func_native(
         chunked(
             _HEAD + text + _TAIL,
             _c_name(real),
+            together=_TOGETHER.format(**words),
+            past=_PAST.format(**words),
             tiny="1e-14" if real is wp.float64 else "1e-6",
             x=x,
             lane="lane" if shared else "0",

@@ -4,7 +4,8 @@ import warp as wp
 
 from ..linalg.blocks import BlockMatrix, BlockRange, add_contacts, copy_diagonal, factor_blocks
 from ..linalg.lanes import sync
-from ..workspace import CouplerPool, Motion, Pools, Problem
+from ..workspace import LONG_TREE, CouplerPool, Motion, Pools, Problem, Tree
+from .added_inertia import gather_added_inertia, inertia_adding, is_long
 from .objective import Range, is_closed, row_stiffness
 
 wp.set_module_options({"enable_backward": False})
@@ -154,8 +155,31 @@ def add_coupler(H: BlockMatrix, pool: CouplerPool, at: Range, part: BlockRange, 
                 H.pair[entry64] = H.pair[entry64] + value
 
 
+add_tree = inertia_adding(wp.float64)
+
+
 @wp.func
-def assemble_blocks(H: BlockMatrix, m: Motion, pools: Pools, problem: Problem, at: Range, part: BlockRange):
+def add_inertias(tree: Tree, H: BlockMatrix, m: Motion, pools: Pools, problem: Problem, at: Range, g: int):
+    """H += J^T G J of what contacts add to the inertia of long trees."""
+    long = bool(False)
+    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
+        if is_long(tree, m, t):
+            long = True
+    if long:
+        gather_added_inertia(tree, m, pools.contacts, problem, at, g)
+        for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
+            first = problem.tree_start[t]
+            if is_long(tree, m, t) and first >= 0:
+                stride = tree.trees[t + 1].dof_start - tree.trees[t].dof_start
+                start = wp.int64(H.row[at.base + first]) - wp.int64(first) * wp.int64(stride + 1)
+                add_tree(tree, m, problem, H.own, start, stride, 1, t, at)
+        sync()
+
+
+@wp.func
+def assemble_blocks(
+    tree: Tree, H: BlockMatrix, m: Motion, pools: Pools, problem: Problem, at: Range, part: BlockRange, g: int
+):
     """H at the iterate, and its approximate factorisation."""
     if at.lane == 0:
         find_pairs(H, pools, at, part)
@@ -165,8 +189,22 @@ def assemble_blocks(H: BlockMatrix, m: Motion, pools: Pools, problem: Problem, a
         diagonal = H.row[u] + i - H.node[u]
         H.own[diagonal] = H.own[diagonal] + row_stiffness(pools.rows, problem, u)
     sync()
+    add_inertias(tree, H, m, pools, problem, at, g)
     pool = pools.contacts
-    add_contacts(H, part, pool.J, pool.unknown, pool.stride, pool.support, pool.G, at.contact_start, at.contacts)
+    add_contacts(
+        H,
+        part,
+        pool.J,
+        pool.unknown,
+        pool.stride,
+        pool.support,
+        pool.G,
+        pool.link_a,
+        pool.link_b,
+        LONG_TREE,
+        at.contact_start,
+        at.contacts,
+    )
     for c in range(at.couplers):
         add_coupler(H, pools.couplers, at, part, at.coupler_start + c, H.item_pair[part.items + at.contacts + c])
         sync()

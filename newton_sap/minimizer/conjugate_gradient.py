@@ -9,7 +9,7 @@ import warp as wp
 
 from ..linalg.blocks import BlockMatrix, BlockRange, add_vector, partial_product, solve_lower, solve_upper
 from ..linalg.lanes import sync, total
-from ..workspace import CouplerPool, LargeGroups, Motion, Pools, Problem
+from ..workspace import CouplerPool, LargeGroups, Motion, Pools, Problem, Tree
 from .block_hessian import WIDE, assemble_blocks, block_range
 from .objective import Range, coupler_velocity, mass_times
 
@@ -69,10 +69,12 @@ def multiply(cg: LargeGroups, pool: CouplerPool, at: Range, part: BlockRange):
 
 
 @wp.func
-def solve_iteratively(cg: LargeGroups, m: Motion, pools: Pools, problem: Problem, at: Range, g: int, iterations: int):
+def solve_iteratively(
+    tree: Tree, cg: LargeGroups, m: Motion, pools: Pools, problem: Problem, at: Range, g: int, iterations: int
+):
     """dv with H dv = -grad to the tolerance, and dp = A dv. Any iterate is a descent direction."""
     part = block_range(cg.H, at, g)
-    assemble_blocks(cg.H, m, pools, problem, at, part)
+    assemble_blocks(tree, cg.H, m, pools, problem, at, part, g)
     for i in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
         problem.dv[i] = wp.float64(0.0)
         cg.z[i] = problem.impulse[i] - problem.excess[i]

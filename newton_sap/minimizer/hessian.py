@@ -7,7 +7,8 @@ import warp as wp
 from ..linalg.cholesky import Skyline, row_filling, row_stride, shared_solve
 from ..linalg.inner_loops import block_adding
 from ..linalg.lanes import sync
-from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
+from ..workspace import ContactPool, CouplerPool, Motion, Pools, Problem, RowPool, Tree
+from .added_inertia import gather_added_inertia, inertia_adding, rest_of
 from .objective import Range, is_closed, mass_times, row_stiffness
 
 wp.set_module_options({"enable_backward": False})
@@ -38,11 +39,11 @@ def coupler_adding(real):
 
 
 @cache
-def newton_direction(real):
+def newton_direction(real, long_trees: bool):
     """Return the device function that computes ``dv`` and ``dp = A dv`` with a Hessian of scalar type ``real``."""
     factor, substitute, _ = shared_solve(real)
-    fill_row, add_block = row_filling(real), block_adding(real)
-    add_couplers = coupler_adding(real)
+    fill_row, (add_block, add_rest) = row_filling(real), block_adding(real)
+    add_couplers, add_tree = coupler_adding(real), inertia_adding(real)
 
     @wp.func
     def fill_rows(
@@ -66,8 +67,34 @@ def newton_direction(real):
                 sync()
 
     @wp.func
+    def add_inertias(
+        tree: Tree,
+        m: Motion,
+        H: wp.array[real],
+        matrix: Skyline,
+        pool: ContactPool,
+        problem: Problem,
+        at: Range,
+        g: int,
+    ):
+        """The same where trees are long, of which each gets its own by the inertia that contacts add to it."""
+        gather_added_inertia(tree, m, pool, problem, at, g)
+        for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
+            add_tree(tree, m, problem, H, matrix.start, matrix.stride, 0, t, at)
+        sync()
+        for slot in range(at.contact_start, at.contact_start + at.contacts):
+            if is_closed(pool, slot):
+                count = pool.support[slot]
+                rest = rest_of(tree, m, pool, problem, slot)
+                if rest.begin < count:
+                    first = slot * pool.stride
+                    G = pool.G[slot]
+                    add_rest(H, matrix, pool.J, pool.unknown, first, count, rest.begin, rest.end, G, at.lane, at.lanes)
+                    sync()
+
+    @wp.func
     def direction(
-        A: wp.array[wp.float64], H: wp.array[real], start: wp.int64, pools: Pools, problem: Problem, at: Range
+        tree: Tree, m: Motion, H: wp.array[real], start: wp.int64, pools: Pools, problem: Problem, at: Range, g: int
     ):
         """Assemble, factor, solve; then dp = A dv."""
         matrix = Skyline()  # made in a function of its own, an ant at rest takes 1.04 of the time
@@ -77,9 +104,12 @@ def newton_direction(real):
         matrix.offset = at.base
         matrix.last = problem.last
         matrix.first = problem.first
-        fill_rows(A, H, matrix, pools.rows, problem, at)
+        fill_rows(m.A, H, matrix, pools.rows, problem, at)
         sync()
-        add_contacts(H, matrix, pools.contacts, at)
+        if wp.static(long_trees):
+            add_inertias(tree, m, H, matrix, pools.contacts, problem, at, g)
+        else:
+            add_contacts(H, matrix, pools.contacts, at)
         add_couplers(H, matrix, pools.couplers, at)
         for i in range(at.lane, at.unknowns, at.lanes):
             u = at.base + i
@@ -87,7 +117,7 @@ def newton_direction(real):
         sync()
         factor(H, matrix, problem.dv, at.lane, at.lanes)
         substitute(H, matrix, problem.dv, at.lane, at.lanes)
-        mass_times(A, problem, problem.dv, problem.dp, at.base, at.unknowns, at.lane, at.lanes)
+        mass_times(m.A, problem, problem.dv, problem.dp, at.base, at.unknowns, at.lane, at.lanes)
         sync()
 
     return direction

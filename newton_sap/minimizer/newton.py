@@ -102,9 +102,9 @@ def record(
 
 
 @cache
-def search_direction(real, iterative: bool):
+def search_direction(real, iterative: bool, long_trees: bool):
     """Return the device function for ``dv`` and ``dp = A dv``, with conjugate gradients for large groups if there are any."""
-    factored = newton_direction(real)
+    factored = newton_direction(real, long_trees)
     room = LargeGroups if iterative else NoLargeGroups
 
     @wp.func
@@ -121,10 +121,10 @@ def search_direction(real, iterative: bool):
     ):
         if wp.static(iterative):  # no test of the group, and no code for the other way, where there is none
             if tree.groups[g].hessian_start < wp.int64(0):
-                solve_iteratively(large, m, pools, problem, at, g, iterations)
+                solve_iteratively(tree, large, m, pools, problem, at, g, iterations)
             else:
-                factored(m.A, H, tree.groups[g].hessian_start, pools, problem, at)
+                factored(tree, m, H, tree.groups[g].hessian_start, pools, problem, at, g)
         else:
-            factored(m.A, H, tree.groups[g].hessian_start, pools, problem, at)
+            factored(tree, m, H, tree.groups[g].hessian_start, pools, problem, at, g)
 
     return direction

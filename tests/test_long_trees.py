@@ -1,0 +1,45 @@
+"""Trees of many unknowns, to which contacts add inertia: the same Newton steps as the reference's dense products, and the same rest."""
+
+import pytest
+import random_models as rm
+from test_against_reference import assert_same_step
+
+from newton_sap import SolverSAP
+from newton_sap.boundary import matrices
+
+SCENES = {
+    "one": dict(joint_count=40, max_depth=40),
+    "two long": dict(joint_count=35, max_depth=20, tree_count=2, root_kinds=("free",)),
+    "long and short": dict(joint_count=(4, 60), max_depth=30, tree_count=4),
+    "kinematic": dict(joint_count=60, max_depth=60, kinematic_root=True, root_kinds=("free", "d6")),
+}
+
+
+def scene(name, seed):
+    """A random model of the name's kind, with contacts among trees, with the ground and within a tree."""
+    model = rm.random_tree_model(seed, friction=True, **SCENES[name])
+    state, control = rm.random_state(model, seed), rm.random_control(model, seed)
+    assert SolverSAP(model).topology.has_long_trees
+    return model, state, control, rm.random_contacts(model, state, seed, count=40)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", SCENES)
+def test_one_newton_step_is_that_of_the_dense_hessian(name, seed):
+    """Contacts of one body, of two trees and of two bodies of a tree add what their Jacobians' products are."""
+    assert assert_same_step(*scene(name, seed), friction_bound="start", max_iterations=1).gamma
+
+
+@pytest.mark.parametrize("how", ["mixed", "in blocks", "with spin"])
+@pytest.mark.parametrize("name", SCENES)
+def test_minima_are_the_same(name, how, monkeypatch):
+    """A float32 Hessian, blocks and conjugate gradients, and rows of spin friction lead to the reference's minimum."""
+    options = {"friction_bound": "start", "max_iterations": 200}
+    if how == "mixed":
+        options["precision"] = "mixed"
+    elif how == "with spin":
+        options["spin_friction"] = True
+    else:
+        monkeypatch.setattr(matrices, "DIRECT_DOFS", 0)
+        monkeypatch.setattr(matrices, "LONG_PART", 0)
+    assert assert_same_step(*scene(name, 1), **options).gamma
