@@ -223,7 +223,7 @@ def test_foreseen_acceleration_is_the_second_derivative_of_the_error(kind, place
         kin = solver.kinematics(m, solver.integrate(m, size * v, size * v, time), size * v)
         pair = Pair(m, kin, loop.model.joint_count - 1)
         rows = [*held_translation(pair, size * v), *held_rotation(pair, size * v)]
-        return np.array([[gap, acceleration] for _J, gap, acceleration, _bend in rows]).reshape(-1, 2)
+        return np.array([[gap, acceleration] for _J, gap, acceleration, *_ in rows]).reshape(-1, 2)
 
     before, now, after = (held(time) for time in (-h, 0.0, h))
     bends = (after[:, 0] - 2.0 * now[:, 0] + before[:, 0]) / h**2

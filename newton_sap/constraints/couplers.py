@@ -42,6 +42,7 @@ from .coupling_table import (
     is_enabled,
     is_rigid,
 )
+from .joint_asks import bound_asks
 from .loop_axes import loop_axis_rows
 from .taut_couplings import taut_bends, taut_rows
 
@@ -113,7 +114,8 @@ def close_row(
 
     Where the unknowns move the row by less than a hundredth of what they could, it softens, the more the less they do: of
     a loop in one plane the rows across the plane hold nothing, and what is left of them is roundoff. A gap closes no
-    faster than its Jacobian stays what it is: a taut chain that cannot reach would be thrown about.
+    faster than its Jacobian stays what it is: a taut chain that cannot reach would be thrown about. ``vc`` and ``dvc`` keep
+    both leverages for :func:`bound_asks`.
     """
     w = couple_row(pool, problem, row, base, leverage.most)
     if w <= wp.float64(0.0):
@@ -121,6 +123,8 @@ def close_row(
     faint = FAINT * leverage.most
     R = near_rigid(beta, wp.max(w, faint * faint / w))
     v_hat = -gap / (dt + tau)
+    pool.vc[row] = leverage.most
+    pool.dvc[row] = leverage.bend
     if leverage.bend > wp.float64(0.0):
         fastest = w / (dt * leverage.bend)
         if v_hat > fastest:  # no clamp, which would take NaN for a number
@@ -340,6 +344,8 @@ def hold_bodies(
         row = hold_direction(
             tree, m, pool, problem, row, a.link, b.link, F, point, error, rigid_delay(dt), -UNBOUNDED, inert, options.coupling_beta, dt,
         )  # fmt: skip
+    base = tree.groups[pool.group[c]].dof_start
+    bound_asks(pool, problem, row - shifts.count - turns.count, shifts.count, turns.count, base, dt)
     return row
 
 

@@ -29,8 +29,8 @@ from .free_change import Changes
 from .scene import Scene, rate_of
 from .sensitivity import Sensitivity
 
-SLOWED = wp.constant(wp.float64(1.0 - 1.0e-9))
-"""Share of the velocity that would let an error go below which a row's was bounded; the rest is roundoff."""
+ROUNDOFF = wp.constant(wp.float64(1.0e-9))
+"""Share of the velocity that would let an error go, and of 1 m/s or rad/s, by which a row's differs at most unless it was bounded."""
 
 AS_DAMPED = wp.constant(wp.float64(1.0 + 1.0e-5))
 """The compliance of a row that damps, times its gain, at most; the rest is roundoff of a damping in float32."""
@@ -55,7 +55,7 @@ def closing_time(dt: wp.float64):
 def law_of_row(rows: CouplerRows, row: int, error: wp.float64, time: wp.float64, lower: wp.float64):
     """The law of a row that lets its error go within a time."""
     v_hat = -error / time
-    if wp.abs(rows.law[row].v_hat) < SLOWED * wp.abs(v_hat):
+    if wp.abs(rows.law[row].v_hat - v_hat) > ROUNDOFF * (wp.float64(1.0) + wp.abs(v_hat)):
         v_hat = rows.law[row].v_hat
     return row_law(wp.float64(1.0), v_hat, rows.law[row].R, lower, UNBOUNDED)
 

@@ -7,7 +7,7 @@ coordinates come from rotation matrices, and rates from the inverse of the axes 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -191,7 +191,7 @@ def couplers(solver, m, kin, A, v0, v_star, dt) -> list[Coupler]:
         pair = Pair(m, kin, j)
         ahead = make.time_ahead(pair)
         damped, inert = bends(pair, hung.get(int(j), np.zeros(3)), _angular(pair), dt)
-        out += [make.hold(j, ahead, inert, *held) for held in [*held_translation(pair, v0), *held_rotation(pair, v0)]]
+        out += make.hold_together(j, ahead, inert, list(held_translation(pair, v0)), list(held_rotation(pair, v0)))
         out += [make.damp(j, axis @ pair.angular(), damping) for axis, damping in damped]
         for i, axis in enumerate(loop_axes(pair)):
             out += make.along(pair, i, axis) if axis.J is not None else []
@@ -211,9 +211,9 @@ def turns_along(pair, axis):
 
 
 def held_translation(pair, v):
-    """Yield ``(J, gap, acceleration, bend)`` across the free linear axes, ``bend`` a bound per dof of how its own motion changes J.
+    """Yield ``(J, gap, acceleration, bend, most)`` across the free linear axes, ``bend`` a bound per dof of how its own motion changes J.
 
-    The acceleration of the gap is that while all rates ``v`` are kept.
+    The acceleration of the gap is that while all rates ``v`` are kept; ``most`` is the square of what each dof can do to the point.
     """
     axes = _axes(pair, slice(0, pair.m.linear_count[pair.j])) if pair.m.type[pair.j] != BALL else []
     d = pair.X_b[0] - pair.X_a[0]
@@ -229,17 +229,18 @@ def held_translation(pair, v):
     else:
         across = [unit(np.cross(pair.R_a @ axes[0], pair.R_a @ axes[1]))] if len(axes) == 2 else []
     J = pair.linear(point)
-    bend = np.linalg.norm(pair.angular(), axis=0) * np.linalg.norm(J, axis=0)
+    most = np.sum(J**2, axis=0)
+    bend = np.linalg.norm(pair.angular(), axis=0) * np.sqrt(most)
     away = sum((e @ d) * e for e in across)
     turning, moving = pair.acceleration(v, slides=bool(axes))
     moving = moving + np.cross(turning, point - pair.X_b[0])
     for e in across:
         turn = carried * np.cross(e, away)
-        yield e @ J + turn @ pair.angular(), e @ d, e @ moving + turn @ turning, bend
+        yield e @ J + turn @ pair.angular(), e @ d, e @ moving + turn @ turning, bend, most
 
 
 def held_rotation(pair, v):
-    """Yield ``(J, gap, acceleration, bend)`` across the free angular axes."""
+    """Yield ``(J, gap, acceleration, bend, most)`` across the free angular axes."""
     axes = _angular(pair)
     swing = 0.0
     if len(axes) == 0:
@@ -261,7 +262,8 @@ def held_rotation(pair, v):
     J = pair.angular()
     turning, _ = pair.acceleration(v, slides=False)
     for e, gap in across:
-        yield e @ J, gap, e @ turning + swing, np.linalg.norm(e) * np.sum(J**2, axis=0)
+        most = np.sum(J**2, axis=0)
+        yield e @ J, gap, e @ turning + swing, np.linalg.norm(e) * most, e @ e * most
 
 
 def _axes(pair, part):
@@ -350,6 +352,29 @@ class RowMaker:
             return np.zeros(3)
         apart = pair.acceleration_at(pair.b, pair.X_b[0], self.v0) - pair.acceleration_at(pair.a, pair.X_a[0], self.v0)
         return CHORD * 0.5 * self.dt**2 * pair.share_foreseen(self.dt) * apart
+
+    def hold_together(self, joint, ahead, inert, shifts, turns):
+        """Hold all directions of a joint, no principal one of which asks for more than its own Jacobian promises.
+
+        Rows that only rounding moves have no part in it. Solvers take axes that pass close by a row's point as a little off it.
+        """
+        held, u = [*shifts, *turns], self.m.unknown
+        inverse = 1.0 / np.diag(self.A)[u]
+        rows = [self.hold(joint, ahead, inert, *each[:4]) for each in held]
+        most = [float(reach[u] @ inverse) for *_, reach in held]
+        moving = [i for i, row in enumerate(rows) if self.weight(row.J[0]) > 1e-8 * most[i]]
+        shift, turn = (sum(most[i] for i in moving if (i < len(shifts)) == first) for first in (True, False))
+        distance = math.sqrt(shift / turn) if shift > 0.0 and turn > 0.0 else 1.0
+        scale = np.array([1.0 if i < len(shifts) else distance for i in moving])
+        B = max((s * float(held[i][3][u] @ inverse) for s, i in zip(scale, moving, strict=True)), default=0.0) / inert
+        if B > 0.0:
+            J = scale[:, None] * np.array([rows[i].J[0][u] for i in moving])
+            inverse_mass, Q = np.linalg.eigh(J * inverse @ J.T)
+            fastest = np.maximum(inverse_mass, 0.0) / (self.dt * B)
+            asks = Q @ np.clip(Q.T @ (scale * [rows[i].v_hat for i in moving]), -fastest, fastest)
+            for i, v_hat in zip(moving, asks / scale, strict=True):
+                rows[i] = replace(rows[i], v_hat=float(v_hat))
+        return rows
 
     def hold(self, joint, ahead, inert, J, gap, acceleration, bend):
         """Hold a direction: its error halves in a step, or closes as fast as its Jacobian keeps what it promises."""
