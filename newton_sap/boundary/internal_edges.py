@@ -15,6 +15,7 @@ through it. And of facets of a hollow, each nearly in the plane of the next, no 
 import warp as wp
 
 from ..linalg.lanes import sync, total
+from ..multibody.spatial import angular, velocity_at
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Tree
 from .contact_rows import ContactRows
 from .gaps import Gap, given_velocity, leave_by_face, measure_gap
@@ -201,7 +202,7 @@ def go_together(
     edge: int,
     plane: int,
 ):
-    """Whether the surfaces of two contacts are of one body, or of bodies that no unknown moves and that have the same velocity."""
+    """Whether the surfaces of two contacts are of one body, or of bodies that no unknown moves and that stay as level as they are."""
     a = shapes.body[surface_shape(pool, rows, edge)]
     b = shapes.body[surface_shape(pool, rows, plane)]
     if a == b:
@@ -210,9 +211,12 @@ def go_together(
         return False
     velocity = given_velocity(tree, bodies, m, state, a)
     apart = velocity - given_velocity(tree, bodies, m, state, b)
+    up = outward(pool, plane)
+    rises = wp.dot(up, velocity_at(apart, pool.gamma[edge]))
+    tilts = wp.length(wp.cross(up, angular(apart)))
     # Poses and velocities are float32, and these are about the world's origin.
     far = wp.float64(1.0) + wp.length(pool.gamma[edge])
-    return wp.length(apart) <= ROUNDING * far * (wp.float64(1.0) + wp.length(velocity))
+    return wp.max(wp.abs(rises), tilts) <= ROUNDING * far * (wp.float64(1.0) + wp.length(velocity))
 
 
 @wp.func

@@ -46,7 +46,7 @@ def internal_edges(places: list[Place], given, velocity, solids: Solids) -> set[
     """Return the indices of contacts with edges inside a surface: of a body that ``given`` says no unknown moves, or a mesh.
 
     Such an edge lies in the plane of another contact of the body that moves along it, with a surface of the same body or, where no
-    unknown moves them, of the same ``velocity``; and that contact is above the plane of the edge; and no point of the edge's
+    unknown moves them, of one whose ``velocity`` keeps both level; and that contact is above the plane of the edge; and no point of the edge's
     shapes and normal is above the other plane, nor is what the edge's shape fills right behind a steep edge, nor below it what the
     moving shape fills; and where the edge's normal leans to something that the body touches goes on level. The other contact must stay.
     """
@@ -81,9 +81,9 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
     alike = [p.seen_by(body) for p in places if p.shapes == edge.shapes and p.n @ edge.n > ALIKE]
     for other, its_side in others:
         beside = other.bodies[its_side]
-        if not _go_together(body, beside, edge.seen_by(body)[0], given, velocity):
-            continue
         point, up = other.seen_by(beside)
+        if not _go_together(body, beside, edge.seen_by(body)[0], up, given, velocity):
+            continue
         sunk = max([0.0, *(-phi0 for phi0, normal in under if normal @ up > ALIKE)])
         pair = _EdgeAndPlane(*edge.seen_by(body), point, up, edge.phi0, other.phi0, sunk)
         its = edge.shapes[side]
@@ -99,14 +99,16 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
             yield other
 
 
-def _go_together(body: int, beside: int, at: np.ndarray, given, velocity) -> bool:
-    """Whether two surfaces are of one body, or of bodies that no unknown moves and that have the same velocity."""
+def _go_together(body: int, beside: int, at: np.ndarray, up: np.ndarray, given, velocity) -> bool:
+    """Whether two surfaces are of one body, or of bodies that no unknown moves and that stay as level as they are."""
     if body == beside:
         return True
     if not (given(body) and given(beside)):
         return False
     far = (1.0 + np.linalg.norm(at)) * (1.0 + np.linalg.norm(velocity(body)))
-    return np.linalg.norm(velocity(beside) - velocity(body)) <= ROUNDING * far
+    spin, at_origin = np.split(velocity(beside) - velocity(body), 2)
+    rises = up @ (at_origin + np.cross(spin, at))
+    return max(abs(rises), np.linalg.norm(np.cross(up, spin))) <= ROUNDING * far
 
 
 @dataclass
