@@ -33,7 +33,11 @@ class InverseDynamics:
     constraint_force: np.ndarray
     """(dofs,) generalised force of all constraints, ``J^T gamma / dt`` [N, N m]."""
     unexplained_force: np.ndarray
-    """(dofs,) ``(A (v - v_star) - J^T gamma) / dt`` [N, N m]: what would have to act besides."""
+    """(dofs,) ``(A (v - v_star) - J^T gamma) / dt`` [N, N m]: what would have to act besides.
+
+    Under ``friction_bound="solved"`` friction is bounded as in a step without that: of a force that presses what slides, it holds
+    ``mu`` times as much along the slip besides. Under ``"start"``, and the laws ``"sap"`` and ``"similar"``, it is the force alone.
+    """
     residual: np.ndarray
     """(groups,) scaled norm of the momentum left over [sqrt(J)], as in ``report()``."""
     scale: np.ndarray
