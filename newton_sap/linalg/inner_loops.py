@@ -141,12 +141,12 @@ _ADD_BLOCK = (
     const double* j = (const double*)(J.data + first);
     const int* u = unknown.data + first;
     {real}* h = H.data + at.start;
-    for (int b = {begin} + lane; b < count; b += lanes) {{
+    for (int b = begin + lane; b < count; b += lanes) {{
 """
     + _G_TIMES_COLUMN
     + """
         {real}* row = h + (long long)u[b] * at.stride;
-        for (int a = 0; a < {end}; ++a) {{
+        for (int a = 0; a < wp::min(b + 1, end); ++a) {{
             {real} entry = row[u[a]];  // three fused products onto it: a sum of its own is put together from vectors
             entry += ({real})(g0 * j[3 * a]);
             entry += ({real})(g1 * j[3 * a + 1]);
@@ -160,26 +160,11 @@ _ADD_BLOCK = (
 
 @cache
 def block_adding(real):
-    """Return (add_block, add_rest), functions that add a contact's block, or some of it, to a Hessian of Warp scalar type ``real``."""
+    """Return the function that adds a contact's block, or some of it, to a Hessian of Warp scalar type ``real``."""
     name = "double" if real is wp.float64 else "float"
 
-    @wp.func_native(_ADD_BLOCK.format(real=name, begin="0", end="b + 1"))
+    @wp.func_native(_ADD_BLOCK.format(real=name))
     def add_block(
-        H: wp.array[real],
-        at: Skyline,
-        J: wp.array[wp.vec3d],
-        unknown: wp.array[wp.int32],
-        first: int,
-        count: int,
-        G: wp.mat33d,
-        lane: int,
-        lanes: int,
-    ):
-        """H += J^T G J of one contact, lower triangle; unknowns ascend."""
-        ...
-
-    @wp.func_native(_ADD_BLOCK.format(real=name, begin="begin", end="wp::min(b + 1, end)"))
-    def add_rest(
         H: wp.array[real],
         at: Skyline,
         J: wp.array[wp.vec3d],
@@ -192,7 +177,7 @@ def block_adding(real):
         lane: int,
         lanes: int,
     ):
-        """The same, of the rows from one on and the columns before another, by their place in the support."""
+        """H += J^T G J of one contact, lower triangle; unknowns ascend. Of its support, rows from ``begin`` on and columns before ``end``."""
         ...
 
-    return add_block, add_rest
+    return add_block

@@ -44,19 +44,14 @@ def unknowns_of(tree: Tree, m: Motion, link: int):
     return tree.links[link + 1].path_start - tree.links[link].path_start - m.locked[tree.links[link].tree]
 
 
-@wp.struct
-class Rest:
-    """What a contact's Jacobian is left to add to H, by entries of its support: rows from one on, columns before another."""
-
-    begin: int
-    end: int
-
-
 @wp.func
-def rest_of(tree: Tree, m: Motion, pool: ContactPool, problem: Problem, slot: int):
-    """What is not an inertia of a contact: all, what two trees have in common and the shorter one by itself, or nothing."""
-    rest = Rest()
-    rest.end = pool.support[slot]
+def left_to_jacobian(tree: Tree, m: Motion, pool: ContactPool, problem: Problem, slot: int):
+    """What is not an inertia of a contact: all, what two trees have in common with the shorter one by itself, or nothing.
+
+    By entries of its support: rows from the first number on, columns before the second.
+    """
+    begin = int(0)
+    end = int(pool.support[slot])
     early = pool.link_a[slot]
     late = pool.link_b[slot]
     if early >= 0 and late >= 0:
@@ -65,12 +60,12 @@ def rest_of(tree: Tree, m: Motion, pool: ContactPool, problem: Problem, slot: in
             late = pool.link_a[slot]
         split = unknowns_of(tree, m, early)
         if adds_inertia(tree, m, early, late):
-            rest.begin = split
+            begin = split
         if adds_inertia(tree, m, late, early):
-            rest.end = split
+            end = split
     elif adds_inertia(tree, m, wp.max(early, late), -1):
-        rest.begin = rest.end
-    return rest
+        begin = end
+    return begin, end
 
 
 @wp.func_native("""

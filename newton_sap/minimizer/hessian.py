@@ -8,7 +8,7 @@ from ..linalg.cholesky import Skyline, row_filling, row_stride, shared_solve
 from ..linalg.inner_loops import block_adding
 from ..linalg.lanes import sync
 from ..workspace import ContactPool, CouplerPool, Motion, Pools, Problem, RowPool, Tree
-from .added_inertia import gather_added_inertia, inertia_adding, rest_of
+from .added_inertia import gather_added_inertia, inertia_adding, left_to_jacobian
 from .objective import Range, is_closed, mass_times, row_stiffness
 
 wp.set_module_options({"enable_backward": False})
@@ -42,7 +42,7 @@ def coupler_adding(real):
 def newton_direction(real, long_trees: bool):
     """Return the device function that computes ``dv`` and ``dp = A dv`` with a Hessian of scalar type ``real``."""
     factor, substitute, _ = shared_solve(real)
-    fill_row, (add_block, add_rest) = row_filling(real), block_adding(real)
+    fill_row, add_block = row_filling(real), block_adding(real)
     add_couplers, add_tree = coupler_adding(real), inertia_adding(real)
 
     @wp.func
@@ -55,42 +55,22 @@ def newton_direction(real, long_trees: bool):
             fill_row(H, matrix, i, problem.block[u], A, problem.A_row[u], row_stiffness(rows, problem, u))
 
     @wp.func
-    def add_contacts(H: wp.array[real], matrix: Skyline, pool: ContactPool, at: Range):
-        """H += J^T G J of every closed contact, lower triangle."""
+    def add_contacts(
+        tree: Tree, m: Motion, H: wp.array[real], matrix: Skyline, pool: ContactPool, problem: Problem, at: Range
+    ):
+        """H += J^T G J of every closed contact, lower triangle, but for what has been added as inertia."""
         for c in range(at.contacts):
             slot = at.contact_start + c
             if is_closed(pool, slot):
                 first = slot * pool.stride
                 count = pool.support[slot]
                 G = pool.G[slot]
-                add_block(H, matrix, pool.J, pool.unknown, first, count, G, at.lane, at.lanes)
+                begin = int(0)
+                end = int(count)
+                if wp.static(long_trees):
+                    begin, end = left_to_jacobian(tree, m, pool, problem, slot)
+                add_block(H, matrix, pool.J, pool.unknown, first, count, begin, end, G, at.lane, at.lanes)
                 sync()
-
-    @wp.func
-    def add_inertias(
-        tree: Tree,
-        m: Motion,
-        H: wp.array[real],
-        matrix: Skyline,
-        pool: ContactPool,
-        problem: Problem,
-        at: Range,
-        g: int,
-    ):
-        """The same where trees are long, of which each gets its own by the inertia that contacts add to it."""
-        gather_added_inertia(tree, m, pool, problem, at, g)
-        for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
-            add_tree(tree, m, problem, H, matrix.start, matrix.stride, 0, t, at)
-        sync()
-        for slot in range(at.contact_start, at.contact_start + at.contacts):
-            if is_closed(pool, slot):
-                count = pool.support[slot]
-                rest = rest_of(tree, m, pool, problem, slot)
-                if rest.begin < count:
-                    first = slot * pool.stride
-                    G = pool.G[slot]
-                    add_rest(H, matrix, pool.J, pool.unknown, first, count, rest.begin, rest.end, G, at.lane, at.lanes)
-                    sync()
 
     @wp.func
     def direction(
@@ -107,9 +87,11 @@ def newton_direction(real, long_trees: bool):
         fill_rows(m.A, H, matrix, pools.rows, problem, at)
         sync()
         if wp.static(long_trees):
-            add_inertias(tree, m, H, matrix, pools.contacts, problem, at, g)
-        else:
-            add_contacts(H, matrix, pools.contacts, at)
+            gather_added_inertia(tree, m, pools.contacts, problem, at, g)
+            for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
+                add_tree(tree, m, problem, H, matrix.start, matrix.stride, 0, t, at)
+            sync()
+        add_contacts(tree, m, H, matrix, pools.contacts, problem, at)
         add_couplers(H, matrix, pools.couplers, at)
         for i in range(at.lane, at.unknowns, at.lanes):
             u = at.base + i
