@@ -1,5 +1,7 @@
 """Trees of many unknowns, to which contacts add inertia: the same Newton steps as the reference's dense products, and the same rest."""
 
+import newton
+import numpy as np
 import pytest
 import random_models as rm
 from test_against_reference import assert_same_step
@@ -43,3 +45,24 @@ def test_minima_are_the_same(name, how, monkeypatch):
         monkeypatch.setattr(matrices, "DIRECT_DOFS", 0)
         monkeypatch.setattr(matrices, "LONG_PART", 0)
     assert assert_same_step(*scene(name, 1), **options).gamma
+
+
+def test_a_tree_that_is_long_no_more_forgets_its_inertias():
+    """With its root made kinematic, 44 of 50 dofs are left, and a Newton step is that of a solver that never knew more."""
+    kinds = dict(root_kinds=("free",), inner_kinds=("revolute",))
+    model = rm.random_tree_model(0, joint_count=45, max_depth=45, tree_count=2, **kinds)
+    assert model.joint_dof_count == 2 * 50
+    state, control = rm.random_state(model, 0), rm.random_control(model, 0)
+    contacts, options = rm.random_contacts(model, state, 0, count=20), {"friction_bound": "start", "max_iterations": 1}
+    knew = SolverSAP(model, **options)
+    knew.step(state, model.state(), control, contacts, 0.01)
+    assert knew.problem.added_inertia.numpy()[: 45 * 36].any()
+    flags = model.body_flags.numpy()
+    flags[0] = newton.BodyFlags.KINEMATIC
+    model.body_flags.assign(flags)
+    knew.notify_model_changed(newton.ModelFlags.BODY_PROPERTIES)
+    v = []
+    for solver in (knew, SolverSAP(model, **options)):
+        solver.step(state, model.state(), control, contacts, 0.01)
+        v.append(solver.inspect().v)
+    np.testing.assert_allclose(v[0], v[1], rtol=0.0, atol=1e-9 * np.abs(v[1]).max())

@@ -16,7 +16,6 @@ SWEEPS = wp.constant(10)
 APART = wp.constant(wp.float64(1.0e-24))
 """Square of what two directions may have in common, over the product of their own, and count as principal."""
 
-
 NOISE = wp.constant(wp.float64(1.0e-8))
 """Share of what could move a row below which its Jacobian may be rounding of float32 poses; such rows are bounded by themselves."""
 

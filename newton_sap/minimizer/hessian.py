@@ -8,7 +8,7 @@ from ..linalg.cholesky import Skyline, row_filling, row_stride, shared_solve
 from ..linalg.inner_loops import block_adding
 from ..linalg.lanes import sync
 from ..workspace import ContactPool, CouplerPool, Motion, Pools, Problem, RowPool, Tree
-from .added_inertia import gather_added_inertia, inertia_adding, left_to_jacobian
+from .added_inertia import gather_added_inertia, inertia_adding, is_long, left_to_jacobian
 from .objective import Range, is_closed, mass_times, row_stiffness
 
 wp.set_module_options({"enable_backward": False})
@@ -89,7 +89,9 @@ def newton_direction(real, long_trees: bool):
         if wp.static(long_trees):
             gather_added_inertia(tree, m, pools.contacts, problem, at, g)
             for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
-                add_tree(tree, m, problem, H, matrix.start, matrix.stride, 0, t, at)
+                # One that is long no more, since its root became kinematic, still has what it was given before.
+                if is_long(tree, m, t):
+                    add_tree(tree, m, problem, H, matrix.start, matrix.stride, 0, t, at)
             sync()
         add_contacts(tree, m, H, matrix, pools.contacts, problem, at)
         add_couplers(H, matrix, pools.couplers, at)
