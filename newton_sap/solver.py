@@ -20,7 +20,7 @@ from .boundary.contacts import (
     enter_late,
     fill_contacts,
     list_by_part,
-    measure_radii,
+    measure_links,
     number_slots,
 )
 from .boundary.convention import SapControl, SapState
@@ -164,7 +164,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self._recorder = self._make_recorder()
         self._read_model()
         self._load_kernels()
-        measure_radii(self.launches, self.tree, self.bodies, self.model)
+        measure_links(self.launches, self.tree, self.bodies, self.model)
         check_mass_matrix(self)
         self._measure_tendons()
         apply_damping_ratios(self)
@@ -396,7 +396,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
             if flags & newton.ModelFlags.BODY_PROPERTIES:
                 renewed = [*self.touching.renew(self.model, self.motion), *self.kinematic_roots.renew(self.model)]
                 load_kernels(renewed, self.device)
-        measure_radii(self.launches, self.tree, self.bodies, self.model, flags)
+        measure_links(self.launches, self.tree, self.bodies, self.model, flags)
 
     def _renew_actuators(self, flags) -> None:
         """Look again at what is a motor, a servo or a bounded drive; graphs recorded with other arrays may be replayed."""

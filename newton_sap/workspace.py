@@ -109,6 +109,9 @@ class Tree:
     hung_links: int  # L where couplings may hang loads on links, else 0
     hung_pull: wp.array[wp.vec3d]  # (L,) of what they hang on its subtree, in this step [N]; empty where there are none
     link_radius: wp.array[wp.float32]  # (L,) of its colliding shapes about the COM, as of the latest notice [m]
+    dof_faces: wp.array[
+        wp.int32
+    ]  # (D,) how many colliding shapes with flat faces it is the last to move, as of the same
 
 
 @wp.struct

@@ -404,6 +404,24 @@ def test_what_is_deep_comes_out_without_a_hop():
 
 
 @pytest.mark.parametrize("law", ["lagged", "similar"])
+@pytest.mark.parametrize("dt", [1.0 / 240.0, 1.0 / 1000.0, 1.0 / 2000.0])
+def test_short_steps_throw_nothing_out(law, dt):
+    """Of two boxes that start 3 cm and 9 cm in the ground the first does not hop, and the second leaves at the same speed whatever the step."""
+    builder, depths = newton.ModelBuilder(), np.array([0.03, 0.09])
+    for i, depth in enumerate(depths):
+        builder.add_shape_box(
+            builder.add_body(xform=wp.transform((float(i), 0.0, 0.1 - depth))), hx=0.1, hy=0.1, hz=0.1
+        )
+    builder.add_ground_plane()
+    rig, highest, fastest = Rig(builder, dt, contact_model=law), 0.0, 0.0
+    for _ in range(round(0.25 / dt)):
+        rig.run(1)
+        highest, fastest = np.maximum(highest, rig.body_q[:, 2]), np.maximum(fastest, rig.body_qd[:, 2])
+    assert highest[0] < 0.1 + 1e-4
+    assert fastest == pytest.approx(depths / 0.05, rel=0.02)
+
+
+@pytest.mark.parametrize("law", ["lagged", "similar"])
 def test_a_heavy_load_does_not_creep(law):
     """A thousand times the mass of the box that it stands on, on a slope of 15 degrees at 60 Hz: 33 mm/s without a limit."""
     slope = math.radians(15.0)

@@ -1,10 +1,12 @@
 """What bounds lagged friction: the normal impulse of the step itself, read from the solve, or the one at its start."""
 
+import math
+
 import newton
 import numpy as np
 import pytest
 import warp as wp
-from rig import Rig, material
+from rig import Rig, link, material
 
 from newton_sap import SAPOptions, SolverSAP
 from newton_sap.bench.scenes import RENEWAL, make_scene
@@ -148,6 +150,33 @@ def test_a_heap_that_falls_together_leaves_a_far_slider_alone(dt, density, seed)
         assert rig.q[2] < 0.1 + 1e-4
     assert rig.solver.report().healthy
     assert max(slowed) < 1.1 and np.mean(slowed[2:]) == pytest.approx(1.0, rel=0.02)
+
+
+@pytest.mark.parametrize("dt", [1 / 240, 1 / 500, 1 / 1000])
+@pytest.mark.parametrize(
+    ("angle", "mu", "restitution"), [(0.7, 0.9, 0.3), (0.8, 0.9, 0.3), (0.9, 1.1, 0.3), (0.7, 0.9, 0.7)]
+)
+def test_a_rod_that_bounces_on_its_end_sticks(angle, mu, restitution, dt):
+    """Impulses of a rigid impact in closed form: friction holds the end, and took a third less than that where its bound was too old."""
+    half, radius, inertia, spin, fall, way = 0.4, 0.02, 0.048, 3.0, 1.5, 0.7
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    cfg = newton.ModelBuilder.ShapeConfig(mu=mu, density=0.0, restitution=restitution)
+    builder.add_ground_plane(cfg=cfg)
+    rod = link(builder, 1.0, [inertia, inertia, 1e-3])
+    builder.add_shape_capsule(rod, radius=radius, half_height=half, cfg=cfg)
+    builder.add_articulation([builder.add_joint_free(rod)])
+    ahead = 0.0517
+    before = 0.5 * (angle - spin * ahead)
+    height = radius + half * math.cos(angle) + fall * ahead
+    builder.joint_q[:] = [0.0, 0.0, height, 0.0, math.sin(before), 0.0, math.cos(before)]
+    builder.joint_qd[:] = [way, 0.0, -fall, 0.0, spin, 0.0]
+    v = Rig(builder, dt).run(round((ahead + 0.014) / dt)).v
+    x, z = -half * math.sin(angle), -half * math.cos(angle) - radius  # from the COM to where it touches
+    per_impulse = np.array([[1.0 + z * z / inertia, -x * z / inertia], [-x * z / inertia, 1.0 + x * x / inertia]])
+    approach = np.array([way + spin * z, -fall - spin * x])
+    impulse = np.linalg.solve(per_impulse, np.array([0.0, -restitution * approach[1]]) - approach)
+    assert abs(impulse[0]) < 0.98 * mu * impulse[1]
+    assert [v[0] - way, v[2] + fall] == pytest.approx(list(impulse), rel=0.05)
 
 
 def test_at_rest_nothing_changes():

@@ -85,29 +85,49 @@ def test_a_box_slides_over_seams(floor):
     assert highest < 0.1001 and rig.solver.report().healthy
 
 
-def carted(surface, half, speed, **options):
-    """A box or a ball that comes along a cart of 50 kg on rails, which is flat by a mesh or a box."""
+def carted(surface, half, speed, build=True, **options):
+    """A box or a ball that comes along a cart of 50 kg on rails, which is flat by a mesh, a box, or several, on plates fixed to it or not."""
     builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
     cart = link(builder, 50.0, 50.0)
-    builder.add_articulation([builder.add_joint_prismatic(-1, cart, axis=(1.0, 0.0, 0.0))])
+    joints = [builder.add_joint_prismatic(-1, cart, axis=(1.0, 0.0, 0.0))]
     if surface == "mesh":
         builder.add_shape_mesh(cart, mesh=grid(cell=0.3), cfg=cfg())
+    elif surface in ("tiles", "plates"):
+        for x in np.arange(-2.85, 3.0, 0.3):
+            at, plate = wp.transform((x, 0.0, -0.1), wp.quat_identity()), cart
+            if surface == "plates":
+                plate = link(builder, 1e-3, 1e-3)
+                joints.append(builder.add_joint_fixed(cart, plate))
+            builder.add_shape_box(plate, xform=at, hx=0.15, hy=3.0, hz=0.1, cfg=cfg())
     else:
         at = wp.transform((0.0, 0.0, -0.1), wp.quat_identity())
         builder.add_shape_box(cart, xform=at, hx=3.0, hy=3.0, hz=0.1, cfg=cfg())
+    builder.add_articulation(joints)
     mover(builder, (-0.72, 0.11, 0.1), half=half)
     builder.joint_qd[-6:] = [speed, 0.0, 0.0, 0.0, 0.0 if half else 10.0 * speed, 0.0]
-    return Rig(builder, 1.0 / 60.0, **options)
+    return Rig(builder, 1.0 / 60.0, **options) if build else builder
 
 
+@pytest.mark.parametrize("surface", ["mesh", "tiles", "plates"])
 @pytest.mark.parametrize(("half", "speed"), [((0.1, 0.1, 0.1), 2.0), (None, 1.0)], ids=["box", "ball"])
-def test_what_moves_along_a_mesh_that_moves_meets_no_seam(half, speed):
+def test_what_moves_along_what_moves_meets_no_seam(half, speed, surface):
     """A box stopped at the first seam and jumped by 3 cm, a ball lost a quarter of its speed in a second."""
-    truth, rig, highest = carted("box", half, speed), carted("mesh", half, speed), 0.0
+    truth, rig, highest = carted("box", half, speed), carted(surface, half, speed), 0.0
     for _ in range(40):
         highest = max(highest, rig.run().q[3])
     np.testing.assert_allclose(rig.v[:2], truth.run(40).v[:2], atol=0.02)
     assert highest < 0.101 and rig.solver.report().healthy
+
+
+@pytest.mark.parametrize("height", [0.004, 0.2])
+def test_walls_and_steps_of_what_moves_stop(height):
+    """A box that slides along a cart of plates ends in front of one that is thicker, and goes on with the cart."""
+    builder = carted("tiles", (0.1, 0.1, 0.1), 2.5, build=False)
+    at = wp.transform((0.15, 0.0, height - 0.1), wp.quat_identity())
+    builder.add_shape_box(0, xform=at, hx=0.15, hy=3.0, hz=0.1, cfg=cfg())
+    rig = Rig(builder, DT).run(240)
+    assert rig.q[1] - rig.q[0] == pytest.approx(-0.1, abs=2e-3) and rig.q[3] == pytest.approx(0.1, abs=1e-3)
+    assert rig.v[1] == pytest.approx(rig.v[0], abs=1e-3) and rig.solver.report().healthy
 
 
 def thrown(floor, **material):
@@ -516,11 +536,12 @@ def test_the_reference_passes_over_the_same_edges(floor, law):
     passed_over_as_by_the_reference(builder, law)
 
 
+@pytest.mark.parametrize("surface", ["mesh", "tiles", "plates"])
 @pytest.mark.parametrize("half", [(0.1, 0.1, 0.1), None], ids=["box", "ball"])
 @pytest.mark.parametrize("law", LAWS)
-def test_the_reference_passes_over_the_edges_of_a_mesh_that_moves(half, law):
+def test_the_reference_passes_over_the_edges_of_what_moves(half, law, surface):
     """Of a box or a ball on a cart."""
-    rig = carted("mesh", half, 1.0).run(8)
+    rig = carted(surface, half, 1.0).run(8)
     put(rig.model.joint_q, rig.q)
     put(rig.model.joint_qd, rig.v)
     passed_over_as_by_the_reference(rig.model, law)

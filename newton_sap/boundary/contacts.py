@@ -6,7 +6,7 @@ import warp as wp
 from ..constraints.clamped_linear import RIGID
 from ..constraints.hunt_crossley import recovering
 from ..linalg.lanes import LANES_OF_A_LIST, REGISTERS, sync
-from ..multibody.paths import free_velocity
+from ..multibody.paths import free_velocity, last_dof
 from ..multibody.spatial import angular, to_vec3d, velocity_at
 from ..packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
@@ -30,6 +30,7 @@ from .gaps import Gap, lacks_normal, leave_by_face, measure_gap, spared_by_spin
 from .grazing import may_graze
 from .internal_edges import first_passed_over, pass_over_edges, surface_side, touched_at, touching_link
 from .passing import longest_apart, may_pass
+from .shape_geometry import has_faces
 
 wp.set_module_options({"enable_backward": False})
 
@@ -47,14 +48,15 @@ class Extents:
     """Where Newton's shapes are on their bodies."""
 
     body: wp.array[wp.int32]  # -1 for the world
+    type: wp.array[wp.int32]  # newton.GeoType
     flags: wp.array[wp.int32]  # newton.ShapeFlags
     transform: wp.array[wp.transform]  # in the body frame
     collision_radius: wp.array[wp.float32]  # about the transform's origin [m]
 
 
 @wp.kernel
-def widen_radii(tree: Tree, bodies: Bodies, extents: Extents):
-    """Let a link's radius take in each of its colliding shapes."""
+def take_in_shapes(tree: Tree, bodies: Bodies, extents: Extents):
+    """Let a link's radius take in each of its colliding shapes, and count those with flat faces."""
     shape = wp.tid()
     body = extents.body[shape]
     if body < 0 or (extents.flags[shape] & COLLIDES) == 0:
@@ -63,17 +65,21 @@ def widen_radii(tree: Tree, bodies: Bodies, extents: Extents):
     if link >= 0:
         away = to_vec3d(wp.transform_get_translation(extents.transform[shape])) - to_vec3d(bodies.com[body])
         wp.atomic_max(tree.link_radius, link, wp.float32(wp.length(away)) + extents.collision_radius[shape])
+        dof = last_dof(tree, link)
+        if dof >= 0 and has_faces(extents.type[shape]):
+            wp.atomic_add(tree.dof_faces, dof, 1)
 
 
-def measure_radii(launches, tree: Tree, bodies: Bodies, model, flags: int = MOVES_SHAPES) -> None:
-    """Measure all radii by the model's present arrays, if ``flags`` concern them; on the device, so that graphs may hold it."""
+def measure_links(launches, tree: Tree, bodies: Bodies, model, flags: int = MOVES_SHAPES) -> None:
+    """Measure all links by the shapes in the model's present arrays, if ``flags`` concern them; on the device, so that graphs may hold it."""
     if not flags & MOVES_SHAPES:
         return
     extents = Extents()
-    extents.body, extents.flags = model.shape_body, model.shape_flags
+    extents.body, extents.type, extents.flags = model.shape_body, model.shape_type, model.shape_flags
     extents.transform, extents.collision_radius = model.shape_transform, model.shape_collision_radius
     tree.link_radius.zero_()
-    launches.single(widen_radii, model.shape_count, [tree, bodies, extents])
+    tree.dof_faces.zero_()
+    launches.single(take_in_shapes, model.shape_count, [tree, bodies, extents])
 
 
 @wp.func
@@ -182,7 +188,7 @@ def collect_one(
         if gap.phi0 > wp.float64(0.0):
             lacking = lacking_speed(tree, m, gap, belt_velocity(rows, i, gap.normal), pair.mu, dt)
             if lacking > wp.float64(0.0):
-                leave_out(arrivals, i, touching_link(shapes, rows, gap, i), wp.float32(dt * lacking))
+                leave_out(arrivals, i, touching_link(tree, shapes, rows, gap, i), wp.float32(dt * lacking))
                 return
         push = handed_speed(gap)
         if gap.phi0 <= wp.float64(0.0):
@@ -374,7 +380,7 @@ def fill_contacts(
                 gap = longest_apart(tree, shapes, m, rows, state, gap, i, dt)
             pair = material_of(shapes, rows, options, i, dt)
             store(pool, slot, gap, pair, options, spin)
-            side = surface_side(shapes, rows, gap, i)
+            side = surface_side(tree, shapes, rows, gap, i)
             pool.support[slot] = side
             pool.gamma[slot] = touched_at(gap, side)
             pool.v_hat[slot] = spared_by_spin(m, shapes, rows, gap, options, i, dt)

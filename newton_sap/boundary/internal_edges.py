@@ -15,12 +15,22 @@ through it. And of facets of a hollow, each nearly in the plane of the next, no 
 import warp as wp
 
 from ..linalg.lanes import sync, total
+from ..multibody.paths import last_dof
 from ..multibody.spatial import angular, velocity_at
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Tree
 from .contact_rows import ContactRows
 from .gaps import Gap, given_velocity, leave_by_face, measure_gap
 from .grazing import may_graze
-from .shape_geometry import BENT, REPORTED, bends_gently, fills_beside, goes_on_towards, has_edges, is_on_face
+from .shape_geometry import (
+    BENT,
+    REPORTED,
+    bends_gently,
+    fills_beside,
+    goes_on_towards,
+    has_edges,
+    has_faces,
+    is_on_face,
+)
 
 wp.set_module_options({"enable_backward": False})
 
@@ -54,23 +64,32 @@ PASSED_OVER, KEPT = wp.constant(-2), wp.constant(-3)
 
 
 @wp.func
-def surface_side(shapes: Shapes, rows: ContactRows, gap: Gap, row: int):
+def edges_within(tree: Tree, shapes: Shapes, link: int, shape: int):
+    """How many edges may lie inside a surface that unknowns move: many of a mesh or heightfield, some where others beside a shape have
+    flat faces, else none."""
+    many = 2 * int(has_edges(shapes, shape))
+    return wp.max(many, int(has_faces(shapes.type[shape]) and tree.dof_faces[last_dof(tree, link)] > 1))
+
+
+@wp.func
+def surface_side(tree: Tree, shapes: Shapes, rows: ContactRows, gap: Gap, row: int):
     """Which side of a contact, 0 or 1, may be a surface with edges inside; -1 for none.
 
-    One that no unknown moves, or else a mesh or heightfield that touches another kind of shape.
+    One that no unknown moves, or else the one that may have more of them.
     """
     side = wp.where(gap.a.link < 0, 0, wp.where(gap.b.link < 0, 1, -1))
     if side < 0:
-        first = has_edges(shapes, rows.shape0[row])
-        if first != has_edges(shapes, rows.shape1[row]):
-            side = wp.where(first, 0, 1)
+        first = edges_within(tree, shapes, gap.a.link, rows.shape0[row])
+        second = edges_within(tree, shapes, gap.b.link, rows.shape1[row])
+        if first != second:
+            side = int(first < second)
     return side
 
 
 @wp.func
-def touching_link(shapes: Shapes, rows: ContactRows, gap: Gap, row: int):
+def touching_link(tree: Tree, shapes: Shapes, rows: ContactRows, gap: Gap, row: int):
     """The link that touches that surface, or any that unknowns move."""
-    side = surface_side(shapes, rows, gap, row)
+    side = surface_side(tree, shapes, rows, gap, row)
     if side < 0:
         return wp.max(gap.a.link, gap.b.link)
     return wp.where(side == 0, gap.b.link, gap.a.link)
@@ -202,12 +221,16 @@ def go_together(
     edge: int,
     plane: int,
 ):
-    """Whether the surfaces of two contacts are of one body, or of bodies that no unknown moves and that stay as level as they are."""
+    """Whether the surfaces of two contacts are of bodies that are rigidly one, or that no unknown moves and that stay as level as they are."""
     a = shapes.body[surface_shape(pool, rows, edge)]
     b = shapes.body[surface_shape(pool, rows, plane)]
     if a == b:
         return True
-    if wp.max(surface_link(pool, edge), surface_link(pool, plane)) >= 0:
+    of_edge = surface_link(pool, edge)
+    of_plane = surface_link(pool, plane)
+    if of_edge >= 0 and of_plane >= 0:
+        return last_dof(tree, of_edge) == last_dof(tree, of_plane)
+    if wp.max(of_edge, of_plane) >= 0:
         return False
     velocity = given_velocity(tree, bodies, m, state, a)
     apart = velocity - given_velocity(tree, bodies, m, state, b)

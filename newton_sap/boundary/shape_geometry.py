@@ -37,6 +37,12 @@ def has_edges(shapes: Shapes, shape: int):
 
 
 @wp.func
+def has_faces(kind: int):
+    """Whether shapes of a kind have flat faces, which may be flush with those of others."""
+    return kind == BOX or kind == CYLINDER or kind == HULL or kind == MESH or kind == HEIGHTFIELD
+
+
+@wp.func
 def body_pose(tree: Tree, m: Motion, state: StateArrays, body: int):
     """Where a body is: a link, one that no joint moves (as its state says), or -1, the static world."""
     X = wp.transform_identity(dtype=wp.float64)

@@ -410,12 +410,13 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         "link_body": np.array([body for _, body, _ in links]),
         "link_parent": np.array(link_parent),
         "link_tree": np.array([tree for tree, _, _ in links]),
-        "link_radius": np.zeros(len(links)),  # contacts.measure_radii has them
+        "link_radius": np.zeros(len(links)),  # contacts.measure_links has them
         "link_dof_start": link_dof_start,
         "link_path_start": np.cumsum([0] + [len(p) for p in paths]),
         **_pushes(model, body_link, loops),
         "path_dof": np.array([d for path in paths for d in path]),
         "dof_last": _last_dofs(link_parent, link_dof_start),
+        "dof_faces": np.zeros(len(dofs)),  # the same
         "dof_link": np.repeat(np.arange(len(links)), np.diff(link_dof_start)),
         "dof_qd": np.array([public for public, _ in dofs]),
         "dof_q": np.array([coord for _, coord in dofs]),

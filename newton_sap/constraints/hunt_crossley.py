@@ -10,6 +10,8 @@ wp.set_module_options({"enable_backward": False})
 
 RECOVERY_STEPS = wp.constant(wp.float64(10.0))
 """Steps in which rigid surfaces may come out of each other, whatever their dissipation."""
+RECOVERY_TIME = wp.constant(wp.float64(0.05))
+"""The same in seconds [s], where steps are short: by their number alone, shorter ones would throw them out faster."""
 TINY, FAR = wp.constant(wp.float64(1.0e-20)), wp.constant(wp.float64(1.0e30))
 
 
@@ -26,12 +28,12 @@ class NormalLaw:
 
 @wp.func
 def recovering(d: wp.float64, depth: wp.float64, dt: wp.float64):
-    """Dissipation [s/m] of rigid surfaces that part: ``1 / d``, above which nothing pushes, is ``depth`` in some steps at least.
+    """Dissipation [s/m] of rigid surfaces that part: ``1 / d``, above which nothing pushes, is ``depth`` in some time at least.
 
     Rigid surfaces are in each other for want of a shorter step. What turns brings them further in with every step, and
     sinks where they may not part as fast.
     """
-    slowest = RECOVERY_STEPS * dt
+    slowest = wp.max(RECOVERY_STEPS * dt, RECOVERY_TIME)
     if d * depth > slowest:
         return slowest / depth
     return d

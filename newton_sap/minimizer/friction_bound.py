@@ -2,7 +2,7 @@
 
 These laws need a number for the normal impulse before it is known. As soon as the momentum left over is below the
 constraint impulses, the iterate knows it better than the start: bounds that are off are then renewed from the iterate's
-own normal impulses, a few times while it converges and once more at its end. What is minimised last is again one strictly convex
+own normal impulses, a few times while it converges and a few at its end. What is minimised last is again one strictly convex
 cost with constant bounds.
 """
 
@@ -22,6 +22,8 @@ MOST_SLIP = 30.0
 """Slip below which friction is regularised where heavy loads rest on light bodies, at most, in stiction tolerances (F 2.4)."""
 RENEWALS = 4
 """Most renewals on the way, so that there is an end to it; twice as many where islands come to rest one after the other."""
+LAST_RENEWALS = wp.constant(3)
+"""Most renewals at a minimum, each of which leads to another one: an impact that rubs gives more friction, and so more of itself."""
 READABLE = wp.constant(wp.float64(0.98))
 """Residual over constraint impulses below which the next iterate is asked."""
 SETTLED = wp.constant(wp.float64(0.01))

@@ -5,7 +5,7 @@ import warp as wp
 from ..linalg.lanes import sync
 from ..workspace import ContactPool, Pools, Problem, Tree
 from .continuation import STIFFER, Stage, first_stage, next_stage, stiffen
-from .friction_bound import READABLE, far_off, renew_bounds, renewal_due
+from .friction_bound import LAST_RENEWALS, READABLE, far_off, renew_bounds, renewal_due
 from .islands import has_islands, note_readable
 from .line_search import NO_DESCENT, Step
 from .objective import Range, Value, trees_settled
@@ -37,7 +37,7 @@ class Progress:
     wants_bounds: bool  # whether friction bounds are to be renewed before the next value
     by_island: bool  # of readable islands only
     renewals: int
-    asked: bool  # whether a minimum was asked for its bounds
+    asked: int  # how many minima were asked for their bounds
     looked: bool  # whether an iterate close to the minimum was asked for sleeping rows
     bounced: bool  # whether surfaces have met and are to part
     spent: int  # iterations until they had met
@@ -93,9 +93,9 @@ def judge(
     now.by_island = False
     if converged:
         now.wants_bounds = False
-        if not now.asked:
+        if now.asked < LAST_RENEWALS:
             now.wants_bounds = far_off(tree, pools, problem, at, g, settings)
-        now.asked = True
+        now.asked += 1
     elif now.wants_bounds and islands:
         note_readable(tree, pools, problem, at, g, READABLE)
         now.by_island = True
@@ -131,7 +131,7 @@ def go_on(now: Progress):
     now.wants_step = False
     now.wants_bounds = False
     now.renewals = 0
-    now.asked = False
+    now.asked = 0
     now.looked = False
     now.alpha = wp.float64(0.0)
     return now

@@ -14,6 +14,15 @@ def is_moved(tree: Tree, m: Motion, link: int):
 
 
 @wp.func
+def last_dof(tree: Tree, link: int):
+    """The last dof on a link's path, which those of all links that are rigidly one with it share; -1 for a path without one."""
+    end = tree.links[link + 1].path_start
+    if end == tree.links[link].path_start:
+        return -1
+    return tree.path_dof[end - 1]
+
+
+@wp.func
 def prescribed_velocity(tree: Tree, m: Motion, link: int):
     """What the locked dofs of a link's tree give it of velocity."""
     total = wp.spatial_vectord()

@@ -26,8 +26,8 @@ LEAST_DELAY = 4.0e-3
 """Delay [s] with which near-rigid rows close their errors, at least."""
 MOST_SLIP, HARDER = 30.0, 0.03
 """Slip below which friction is regularised where bounds are those of the solve, at most, in stiction tolerances, or of what sap has."""
-RENEWALS = 4
-"""How often a solve may renew its friction bounds."""
+RENEWALS, LAST_RENEWALS = 4, 3
+"""How often a solve may renew its friction bounds on the way, and at a minimum."""
 RENEWAL_RANGE = 0.01, 0.98
 """Residual over constraint impulses between which it does."""
 RESOLUTION = 1e-5
@@ -513,7 +513,7 @@ def minimize(problem, v, options):
     bounded = options.contact_model == "lagged" or options.spin_friction
     allowed = RENEWALS if bounded and options.friction_bound == "solved" else 0
     most, islands, readable = allowed if problem.alone else 2 * allowed, None, set()
-    renewals, renew, asked, iteration = 0, False, False, 0
+    renewals, renew, asked, iteration = 0, False, 0, 0
     looked, before = False, v
     slips = SlipDirections()
     while True:
@@ -538,14 +538,14 @@ def minimize(problem, v, options):
         if islands:
             readable = islands.settled(D * gradient, D * impulse, RENEWAL_RANGE[1])
         if converged:
-            renew, asked = allowed > 0 and not asked and problem.far_off(v), True
+            renew, asked = allowed > 0 and asked < LAST_RENEWALS and problem.far_off(v), asked + 1
         dv = newton_direction(hessian, gradient, options.precision)
         ended = converged or iteration == options.max_iterations or not gradient @ dv < 0.0
         close = residual <= CLOSE * scale and iteration >= EASY and not looked
         if close or (ended and not (renew and converged)):
             looked = True
             if problem.wake(v):
-                costs, stalled, renewals, renew, asked, looked, alpha = [], False, 0, False, False, False, 0.0
+                costs, stalled, renewals, renew, asked, looked, alpha = [], False, 0, False, 0, False, 0.0
                 continue
         before = v
         if renew and converged:

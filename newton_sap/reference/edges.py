@@ -43,10 +43,10 @@ def rolled_over(model, kin, shape: int, body: int, point: np.ndarray, n: np.ndar
 
 
 def internal_edges(places: list[Place], given, velocity, solids: Solids) -> set[int]:
-    """Return the indices of contacts with edges inside a surface: of a body that ``given`` says no unknown moves, or a mesh.
+    """Return the indices of contacts with edges inside a surface: of a body that ``given`` says no unknown moves, a mesh or several shapes.
 
-    Such an edge lies in the plane of another contact of the body that moves along it, with a surface of the same body or, where no
-    unknown moves them, of one whose ``velocity`` keeps both level; and that contact is above the plane of the edge; and no point of the edge's
+    Such an edge lies in the plane of another contact of the body that moves along it, with a surface that is rigidly one with it or, where no
+    unknown moves them, of a body whose ``velocity`` keeps both level; and that contact is above the plane of the edge; and no point of the edge's
     shapes and normal is above the other plane, nor is what the edge's shape fills right behind a steep edge, nor below it what the
     moving shape fills; and where the edge's normal leans to something that the body touches goes on level. The other contact must stay.
     """
@@ -59,11 +59,11 @@ def internal_edges(places: list[Place], given, velocity, solids: Solids) -> set[
 
 
 def _surface_side(place: Place, given, solids: Solids) -> int | None:
-    """Which side of a contact may be a surface with edges inside: a given one, else a mesh or heightfield on another shape."""
+    """Which side of a contact may be a surface with edges inside: a given one, else a mesh or heightfield, else one of several shapes."""
     may_be = [given(body) for body in place.bodies]
     if not any(may_be):
-        may_be = [solids.kind(shape) in (MESH, HEIGHTFIELD) for shape in place.shapes]
-    return may_be.index(True) if may_be[0] != may_be[1] else None
+        may_be = [2 * (solids.kind(shape) in (MESH, HEIGHTFIELD)) or solids.adjoins(shape) for shape in place.shapes]
+    return may_be.index(max(may_be)) if may_be[0] != may_be[1] else None
 
 
 def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids):
@@ -82,7 +82,7 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
     for other, its_side in others:
         beside = other.bodies[its_side]
         point, up = other.seen_by(beside)
-        if not _go_together(body, beside, edge.seen_by(body)[0], up, given, velocity):
+        if not _go_together(body, beside, edge.seen_by(body)[0], up, given, velocity, solids):
             continue
         sunk = max([0.0, *(-phi0 for phi0, normal in under if normal @ up > ALIKE)])
         pair = _EdgeAndPlane(*edge.seen_by(body), point, up, edge.phi0, other.phi0, sunk)
@@ -99,9 +99,9 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
             yield other
 
 
-def _go_together(body: int, beside: int, at: np.ndarray, up: np.ndarray, given, velocity) -> bool:
-    """Whether two surfaces are of one body, or of bodies that no unknown moves and that stay as level as they are."""
-    if body == beside:
+def _go_together(body: int, beside: int, at: np.ndarray, up: np.ndarray, given, velocity, solids: Solids) -> bool:
+    """Whether two surfaces are of bodies that are rigidly one, or that no unknown moves and that stay as level as they are."""
+    if body == beside or not (given(body) or given(beside)) and solids.are_one(body, beside):
         return True
     if not (given(body) and given(beside)):
         return False

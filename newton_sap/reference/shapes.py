@@ -33,6 +33,22 @@ class Solids:
         """Its type, as Newton numbers them."""
         return int(self.model.shape_type.numpy()[shape])
 
+    def are_one(self, body: int, other: int) -> bool:
+        """Whether no dof moves two bodies that joints move against each other."""
+        path = self.kin.path[body][-1:]
+        return len(path) == 1 and list(path) == list(self.kin.path[other][-1:])
+
+    def adjoins(self, shape: int) -> bool:
+        """Whether a shape has flat faces, and so does another colliding one that is rigidly one with it."""
+        model = self.model
+        collides = (model.shape_flags.numpy() & newton.ShapeFlags.COLLIDE_SHAPES) != 0
+        flat = np.isin(model.shape_type.numpy(), (BOX, CYLINDER, HULL, MESH, HEIGHTFIELD))
+        bodies = model.shape_body.numpy()
+        of_one = [
+            i for i in np.flatnonzero(collides & flat) if bodies[i] >= 0 and self.are_one(bodies[i], bodies[shape])
+        ]
+        return bool(flat[shape]) and len(of_one) > 1
+
     def fills(self, shape: int, point: np.ndarray, aside: np.ndarray) -> bool:
         """Whether a point [m], a tenth of the way to a shape's middle along a unit vector, is inside the shape.
 

@@ -41,7 +41,7 @@ RIGID = 1.0e30
 _GEOMETRY = ("shape0", "shape1", "point0", "point1", "offset0", "offset1", "margin0", "margin1", "normal")
 LEVERAGE = 10.0
 """Effective mass of a contact of unset materials, at most, in masses of the trees that touch."""
-RIGID_FREQUENCY, RECOVERY_STEPS = 1000.0, 10.0
+RIGID_FREQUENCY, RECOVERY_STEPS, RECOVERY_TIME = 1000.0, 10.0, 0.05
 """Of unset materials under Hunt & Crossley: the stiffest contact, as sqrt(k w) [rad/s]; steps in which what is deep may come out."""
 
 
@@ -406,7 +406,7 @@ class ReferenceSolver(Multibody):
         parting = d
         if k == RIGID:  # the laws have no bound of their own, and lagged friction needs a depth to be measured
             k = min(1.0 / (dt * dt * near_rigid(self.options.near_rigid_joint, row.w)), RIGID_FREQUENCY**2 / row.w)
-            parting = min(d, RECOVERY_STEPS * dt / max(-row.phi0, 1e-300))
+            parting = min(d, max(RECOVERY_STEPS * dt, RECOVERY_TIME) / max(-row.phi0, 1e-300))
         elif self.options.contact_model == "similar":
             k = min(k, 1.0 / (dt * dt * near_rigid(self.options.near_rigid_joint, row.w)))
         row.model, row.normal = self.options.contact_model, HuntCrossley(-k * row.phi0, k, d, dt, parting)
