@@ -16,6 +16,7 @@ from .minimizer.progress import (
     COST,
     GOES_ON,
     ITERATION_LIMIT,
+    NON_FINITE,
     STALLED,
     begin,
     go_on,
@@ -26,6 +27,7 @@ from .minimizer.progress import (
 )
 from .minimizer.rounding import only_rounding
 from .minimizer.settings import Settings
+from .minimizer.sleeping_contacts import sleeping_contacts
 from .minimizer.sleeping_rows import wake_rows
 from .packed import pack_large_groups, pack_motion, pack_pools, pack_problem, pack_tree
 from .prefetch import fetch_group
@@ -44,6 +46,7 @@ def solve_kernel(evaluate_contact, real, iterative: bool = False, long_trees: bo
     """
     evaluate = objective(evaluate_contact)
     direction = search_direction(real, iterative, long_trees)
+    would_act = sleeping_contacts(evaluate_contact)
     search = line_search(evaluate_contact)
     room = LargeGroups if iterative else NoLargeGroups
 
@@ -90,6 +93,11 @@ def solve_kernel(evaluate_contact, real, iterative: bool = False, long_trees: bo
                 rows = wake_rows(tree, pools.rows, problem, at, g)
                 if rows > at.rows:
                     at.rows = rows
+                    now = go_on(now)
+            if at.asleep > 0 and now.reason != GOES_ON and now.reason != NON_FINITE:
+                if would_act(pools.contacts, problem, at):
+                    at.contacts += at.asleep
+                    at.asleep = 0
                     now = go_on(now)
             now = bounce(m, pools.contacts, problem, at, now)
             if now.wants_step:

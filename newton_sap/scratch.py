@@ -106,7 +106,7 @@ def allocate_motion(scratch: Scratch, topology) -> tuple[Motion, Motion]:
     """Return the motion of a step, and the one at its end, which shares nothing and lacks what only free motion needs."""
     counts = {"*": topology.dof_count, "group_speed": topology.group_count}
     counts |= dict.fromkeys(("locked", "leans", "flight"), topology.tree_count)
-    links = ("position", "rotation", "com", "velocity", "bias", "mass", "moment", "inertia", "momentum")
+    links = ("position", "rotation", "com", "velocity", "gained", "bias", "mass", "moment", "inertia", "momentum")
     counts |= dict.fromkeys(links, topology.link_count)
     counts |= {"A": topology.block_size, "factor": topology.factor_size}
     starts = {}
@@ -114,7 +114,7 @@ def allocate_motion(scratch: Scratch, topology) -> tuple[Motion, Motion]:
         first_tree = topology.arrays["group_tree_start"][topology.part_start]
         starts["A"] = topology.arrays["tree_block_start"][first_tree]
     motion = scratch.allocate(Motion, counts, starts)
-    unused = ["column", "bias", "mass", "moment", "inertia", "A", "factor", "v_star", "v", "travel"]
+    unused = ["column", "gained", "bias", "mass", "moment", "inertia", "A", "factor", "v_star", "v", "travel"]
     unused += ["drive_speed", "leans", "flight", "group_speed"]
     after = allocate(Motion, counts | dict.fromkeys(unused, 0), scratch.device)
     after.bias = after.momentum  # velocity_products.push_products minds that
@@ -143,7 +143,7 @@ def allocate_problem(scratch: Scratch, topology) -> Problem:
 def allocate_contacts(scratch: Scratch, part_start, groups: int, links: int, stride: int, spins: bool) -> ContactPool:
     """Return a contact pool with the slots of each part, whose pairs have at most ``stride`` unknowns."""
     capacity = int(part_start[-1])
-    counts = {"*": capacity, "group_count": groups, "group_start": groups, "last_surface": links}
+    counts = {"*": capacity, "group_count": groups, "group_awake": groups, "group_start": groups, "last_surface": links}
     counts |= dict.fromkeys(JACOBIAN, capacity * stride)
     starts = dict.fromkeys(CONTACT, part_start) | dict.fromkeys(JACOBIAN, part_start * stride)
     if not spins:

@@ -267,11 +267,11 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
 
     def _fill_pool(self, frame: Frame, stats: Stats) -> None:
         """The same, counting in ``stats`` what finds no room."""
-        self.pool.group_count.zero_()
-        if frame.rows is None:
-            return
-        if not self.model.shape_count:
-            self.launches.at_once(count_foreign, 1, [stats, frame.rows])
+        if frame.rows is None or not self.model.shape_count:
+            self.pool.group_count.zero_()
+            self.pool.group_awake.zero_()
+            if frame.rows is not None:
+                self.launches.at_once(count_foreign, 1, [stats, frame.rows])
             return
         arrivals = self.arrivals
         for begun in (arrivals.head, arrivals.left_out, arrivals.push, arrivals.group_count):

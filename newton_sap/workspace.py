@@ -109,6 +109,7 @@ class Tree:
     hung_links: int  # L where couplings may hang loads on links, else 0
     hung_pull: wp.array[wp.vec3d]  # (L,) of what they hang on its subtree, in this step [N]; empty where there are none
     link_radius: wp.array[wp.float32]  # (L,) of its colliding shapes about the COM, as of the latest notice [m]
+    restitution: wp.array[wp.float32]  # (1,) the greatest of colliding shapes, as of the same
     dof_faces: wp.array[
         wp.int32
     ]  # (D,) how many colliding shapes with flat faces it is the last to move, as of the same
@@ -215,6 +216,7 @@ class Motion:
     rotation: wp.array[wp.quatd]  # (L,) body orientation
     com: wp.array[wp.vec3d]  # (L,) centre of mass [m]
     velocity: wp.array[wp.spatial_vectord]  # (L,) at v0
+    gained: wp.array[wp.spatial_vectord]  # (L,) what free motion adds to that, couplings left out
     bias: wp.array[wp.spatial_vectord]  # (L,) acceleration at qdd = 0, gravity apart
     column: wp.array[wp.spatial_vectord]  # (D,) motion subspace: d(velocity)/d(v)
     mass: wp.array[wp.float64]  # (L,) of the subtree [kg]
@@ -245,6 +247,7 @@ class Arrivals:
     left_out: wp.array[wp.int32]  # (L,) the same of those that are open and too slow to meet, by a link that moves
     next: wp.array[wp.int32]  # (N,) row + 1 of the one before it, of a part's the one after it
     phi0: wp.array[wp.float32]  # (N,) signed distance, or what one that is left out lacks of meeting [m]
+    asleep: wp.array[wp.int32]  # (N,) 1 where what the two bodies do by themselves does not close it
     push: wp.array[wp.float32]  # (G,) how far what overlaps, or has no joint, may push within the step [m]
     group_count: wp.array[wp.int32]  # (G,) slots they ask for
     group_start: wp.array[wp.int32]  # (G,) those of the part's groups before
@@ -257,7 +260,10 @@ class ContactPool:
 
     part_start: wp.array[wp.int32]  # (P + 1,) slots of each part
     group_count: wp.array[wp.int32]  # (G,)
-    group_start: wp.array[wp.int32]  # (G,) a group's slots are contiguous, sorted by shapes and point
+    group_awake: wp.array[
+        wp.int32
+    ]  # (G,) how many of them take part; those that sleep (minimizer/sleeping_contacts.py) lie behind
+    group_start: wp.array[wp.int32]  # (G,) a group's slots are contiguous, and of both kinds sorted by shapes and point
     last_surface: wp.array[
         wp.int32
     ]  # (L,) slot + 1 of the last contact of a link with a surface that may have edges inside; stale where it has none
@@ -463,7 +469,7 @@ def copy_bundle(struct_type, bundle, changed: dict):
 def allocate_arrivals(rows: int, groups: int, links: int, parts: int, device) -> Arrivals:
     """Return lists for ``rows`` contacts of Newton."""
     lanes = parts * LANES_OF_A_LIST
-    sizes = {"*": groups, "left_out": links, "next": rows, "phi0": rows, "lane_count": lanes}
+    sizes = {"*": groups, "left_out": links, "next": rows, "phi0": rows, "asleep": rows, "lane_count": lanes}
     return allocate(Arrivals, {**sizes, "part_head": parts if parts > 1 else 0}, device)
 
 

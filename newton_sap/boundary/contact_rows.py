@@ -115,9 +115,10 @@ def next_row(arrivals: Arrivals, rows: ContactRows, row: int, threads: int):
 
 
 @wp.func
-def enter(arrivals: Arrivals, row: int, group: int, phi0: wp.float32, slots: int):
+def enter(arrivals: Arrivals, row: int, group: int, phi0: wp.float32, asleep: int, slots: int):
     """Put a row at the head of its group's list."""
     arrivals.phi0[row] = phi0
+    arrivals.asleep[row] = asleep
     arrivals.next[row] = wp.atomic_exch(arrivals.head, group, row + 1)
     wp.atomic_add(arrivals.group_count, group, slots)
 
@@ -138,7 +139,7 @@ def take_back(arrivals: Arrivals, rows: ContactRows, shapes: Shapes, spin_fricti
     while row >= 0:
         row_after = arrivals.next[row] - 1  # before the row goes to another list
         if arrivals.phi0[row] <= push:  # which also tells the nearer ones, where not all find room
-            enter(arrivals, row, group, arrivals.phi0[row], slots_of(shapes, rows, row, spin_friction))
+            enter(arrivals, row, group, arrivals.phi0[row], 1, slots_of(shapes, rows, row, spin_friction))
         else:
             leave_out(arrivals, row, link, arrivals.phi0[row])
         row = row_after
@@ -186,6 +187,8 @@ def comes_before(arrivals: Arrivals, rows: ContactRows, key: int, x: int, y: int
     j = y / 2
     if key == BY_DEPTH and arrivals.phi0[i] != arrivals.phi0[j]:
         return arrivals.phi0[i] < arrivals.phi0[j]
+    if arrivals.asleep[i] != arrivals.asleep[j]:
+        return arrivals.asleep[i] < arrivals.asleep[j]
     if rows.shape0[i] != rows.shape0[j]:
         return rows.shape0[i] < rows.shape0[j]
     if rows.shape1[i] != rows.shape1[j]:

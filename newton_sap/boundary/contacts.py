@@ -5,8 +5,8 @@ import warp as wp
 
 from ..constraints.clamped_linear import RIGID
 from ..constraints.hunt_crossley import recovering
-from ..linalg.lanes import LANES_OF_A_LIST, REGISTERS, sync
-from ..multibody.paths import free_velocity, last_dof
+from ..linalg.lanes import LANES_OF_A_LIST, REGISTERS, sync, total
+from ..multibody.paths import last_dof
 from ..multibody.spatial import angular, to_vec3d, velocity_at
 from ..packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
@@ -26,7 +26,7 @@ from .contact_rows import (
     slots_of,
     take_back,
 )
-from .gaps import Gap, lacks_normal, leave_by_face, measure_gap, spared_by_spin
+from .gaps import Gap, Side, lacks_normal, leave_by_face, measure_gap, spared_by_spin
 from .grazing import may_graze
 from .internal_edges import first_passed_over, pass_over_edges, surface_side, touched_at, touching_link
 from .passing import longest_apart, may_pass
@@ -36,6 +36,9 @@ wp.set_module_options({"enable_backward": False})
 
 FULL = wp.constant(1 << 30)
 """Counts that grow by more than one stop here; they never grow by more at once."""
+
+UNKNOWN_SPEED = wp.constant(wp.float64(1.0e30))
+"""More [m/s] than anything lacks."""
 
 COLLIDES = wp.constant(int(newton.ShapeFlags.COLLIDE_SHAPES))
 _SHAPES = newton.ModelFlags.SHAPE_PROPERTIES | newton.ModelFlags.SHAPE_TYPE_AND_SOURCE
@@ -52,14 +55,18 @@ class Extents:
     flags: wp.array[wp.int32]  # newton.ShapeFlags
     transform: wp.array[wp.transform]  # in the body frame
     collision_radius: wp.array[wp.float32]  # about the transform's origin [m]
+    restitution: wp.array[wp.float32]
 
 
 @wp.kernel
 def take_in_shapes(tree: Tree, bodies: Bodies, extents: Extents):
-    """Let a link's radius take in each of its colliding shapes, and count those with flat faces."""
+    """Let a link's radius take in each of its colliding shapes, count those with flat faces, and find the bounciest of all."""
     shape = wp.tid()
     body = extents.body[shape]
-    if body < 0 or (extents.flags[shape] & COLLIDES) == 0:
+    if (extents.flags[shape] & COLLIDES) == 0:
+        return
+    wp.atomic_max(tree.restitution, 0, extents.restitution[shape])
+    if body < 0:
         return
     link = tree.bodies[body].link
     if link >= 0:
@@ -77,8 +84,10 @@ def measure_links(launches, tree: Tree, bodies: Bodies, model, flags: int = MOVE
     extents = Extents()
     extents.body, extents.type, extents.flags = model.shape_body, model.shape_type, model.shape_flags
     extents.transform, extents.collision_radius = model.shape_transform, model.shape_collision_radius
+    extents.restitution = model.shape_material_restitution
     tree.link_radius.zero_()
     tree.dof_faces.zero_()
+    tree.restitution.zero_()
     launches.single(take_in_shapes, model.shape_count, [tree, bodies, extents])
 
 
@@ -93,28 +102,42 @@ def belt_velocity(rows: ContactRows, i: int, n: wp.vec3d):
 
 
 @wp.func
-def lacking_speed(tree: Tree, m: Motion, gap: Gap, belt: wp.vec3d, mu: wp.float64, dt: wp.float64):
-    """How much faster [m/s] two surfaces would have to be to meet within the step, with a factor two to spare.
+def velocity_before(m: Motion, side: Side):
+    """Velocity of one side at the start of the step."""
+    if side.link < 0:
+        return side.prescribed
+    return m.velocity[side.link]
 
-    Not above zero where they may. What overlaps push apart is not known yet.
-    """
-    if tree.group_tied[gap.group] == 1:
-        return wp.float64(0.0)  # what a coupling may do to a body's speed is not known before the solve
+
+@wp.func
+def gained_by(m: Motion, side: Side):
+    """What free motion adds to it."""
+    if side.link < 0:
+        return wp.spatial_vectord()
+    return m.gained[side.link]
+
+
+@wp.func
+def lacking_speed(m: Motion, gap: Gap, belt: wp.vec3d, mu: wp.float64, dt: wp.float64):
+    """How much faster [m/s] two surfaces would have to be to meet within the step, at twice the speed that they have by themselves."""
     middle = wp.float64(0.5) * (gap.a.surface + gap.b.surface)
-    at_v0 = velocity_at(gap.b.prescribed, middle) - velocity_at(gap.a.prescribed, middle) + belt
-    at_v_star = at_v0
-    if gap.a.link >= 0:
-        at_v0 -= velocity_at(free_velocity(tree, m, m.v0, gap.a.link), middle)
-        at_v_star -= velocity_at(free_velocity(tree, m, m.v_star, gap.a.link), middle)
-    if gap.b.link >= 0:
-        at_v0 += velocity_at(free_velocity(tree, m, m.v0, gap.b.link), middle)
-        at_v_star += velocity_at(free_velocity(tree, m, m.v_star, gap.b.link), middle)
-    # Drives may set the two in motion, and a third body may hand its speed to one of them.
-    fastest = m.group_speed[gap.group]
+    before = velocity_before(m, gap.b) - velocity_before(m, gap.a)
+    at_v0 = velocity_at(before, middle) + belt
+    at_v_star = at_v0 + velocity_at(gained_by(m, gap.b) - gained_by(m, gap.a), middle)
+    speed = wp.max(wp.length(at_v0), wp.length(at_v_star))
+    return gap.phi0 / (dt * (wp.float64(1.0) + mu)) - wp.float64(2.0) * speed
+
+
+@wp.func
+def lent_speed(tree: Tree, m: Motion, group: int):
+    """How much speed [m/s] drives may give two surfaces of a group besides, or a third body hand on, which gives (1 + e) of its own at
+    most; what overlaps push apart is not known yet."""
+    if tree.group_tied[group] == 1:
+        return UNKNOWN_SPEED  # what a coupling may do to a body's speed is not known before the solve
+    fastest = m.group_speed[group]
     if tree.global_group >= 0:
         fastest = wp.max(fastest, m.group_speed[tree.global_group])
-    speed = wp.max(wp.length(at_v0), wp.length(at_v_star)) + fastest
-    return gap.phi0 / (wp.float64(2.0) * dt * (wp.float64(1.0) + mu)) - speed
+    return (wp.float64(1.0) + wp.float64(tree.restitution[0])) * fastest
 
 
 @wp.func
@@ -184,18 +207,23 @@ def collect_one(
     pair = material_of(shapes, rows, options, i, dt)
     if pair.stiffness <= wp.float64(0.0):
         return
+    asleep = int(0)
     if options.ahead == 0:
         if gap.phi0 > wp.float64(0.0):
-            lacking = lacking_speed(tree, m, gap, belt_velocity(rows, i, gap.normal), pair.mu, dt)
+            lacking = lacking_speed(m, gap, belt_velocity(rows, i, gap.normal), pair.mu, dt)
+            asleep = int(lacking > wp.float64(0.0))
+            lacking -= lent_speed(tree, m, gap.group)
             if lacking > wp.float64(0.0):
-                leave_out(arrivals, i, touching_link(tree, shapes, rows, gap, i), wp.float32(dt * lacking))
+                leave_out(
+                    arrivals, i, touching_link(tree, shapes, rows, gap, i), wp.float32(wp.float64(0.5) * dt * lacking)
+                )
                 return
         push = handed_speed(gap)
         if gap.phi0 <= wp.float64(0.0):
             push = wp.max(push, overlap_speed(gap, pair, options, dt))
         if not (push <= wp.float64(0.0)):
             wp.atomic_max(arrivals.push, gap.group, wp.float32(dt * push))
-    enter(arrivals, i, gap.group, wp.float32(gap.phi0), slots_of(shapes, rows, i, options.spin_friction))
+    enter(arrivals, i, gap.group, wp.float32(gap.phi0), asleep, slots_of(shapes, rows, i, options.spin_friction))
 
 
 @wp.kernel
@@ -399,8 +427,12 @@ def fill_contacts(
                 first = first_passed_over(pool, start)
                 count = left
                 sync()
+    awake = wp.float64(0.0)
     for slot in range(start + lane, start + count, wp.block_dim()):
         pool.row[slot] = pool.row[slot] / 2
         pool.phi0[slot] += pool.v_hat[slot]  # edges are told by how far apart surfaces are now
+        awake += wp.float64(1 - arrivals.asleep[pool.row[slot]])
+    taking_part = int(total(awake))
     if lane == 0:
         pool.group_count[g] = count
+        pool.group_awake[g] = taking_part

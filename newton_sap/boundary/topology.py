@@ -34,7 +34,7 @@ FREELY = -1
 
 _OWNERS = {"trees": "tree", "groups": "group", "links": "link", "dofs": "dof", "bodies": "body"}
 """Whose members the entries of each array of ``Tree`` are: the prefix of their names on the host."""
-_WIDE = {"group_hessian_start": np.int64, "link_radius": np.float32}
+_WIDE = {"group_hessian_start": np.int64, "link_radius": np.float32, "restitution": np.float32}
 """What is no 32-bit index."""
 _LOOSE = 2
 _KINEMATIC = int(newton.BodyFlags.KINEMATIC)
@@ -410,13 +410,14 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         "link_body": np.array([body for _, body, _ in links]),
         "link_parent": np.array(link_parent),
         "link_tree": np.array([tree for tree, _, _ in links]),
-        "link_radius": np.zeros(len(links)),  # contacts.measure_links has them
+        "link_radius": np.zeros(len(links)),  # contacts.measure_links has these
+        "restitution": np.zeros(1),
         "link_dof_start": link_dof_start,
         "link_path_start": np.cumsum([0] + [len(p) for p in paths]),
         **_pushes(model, body_link, loops),
         "path_dof": np.array([d for path in paths for d in path]),
         "dof_last": _last_dofs(link_parent, link_dof_start),
-        "dof_faces": np.zeros(len(dofs)),  # the same
+        "dof_faces": np.zeros(len(dofs)),
         "dof_link": np.repeat(np.arange(len(links)), np.diff(link_dof_start)),
         "dof_qd": np.array([public for public, _ in dofs]),
         "dof_q": np.array([coord for _, coord in dofs]),

@@ -23,7 +23,7 @@ MOST_SLIP = 30.0
 RENEWALS = 4
 """Most renewals on the way, so that there is an end to it; twice as many where islands come to rest one after the other."""
 LAST_RENEWALS = wp.constant(3)
-"""Most renewals at a minimum, each of which leads to another one: an impact that rubs gives more friction, and so more of itself."""
+"""Most renewals at a minimum, each of which leads to another one: friction of an impact makes more of it, or less."""
 READABLE = wp.constant(wp.float64(0.98))
 """Residual over constraint impulses below which the next iterate is asked."""
 SETTLED = wp.constant(wp.float64(0.01))
@@ -32,9 +32,9 @@ NEGLIGIBLE = wp.constant(wp.float64(0.01))
 """Relative error of a bound that a renewal leaves alone."""
 TOLERABLE = wp.constant(wp.float64(0.2))
 """Relative error of a bound that a solve may end with, once it has been asked for better ones."""
-NOTABLE = wp.constant(wp.float64(0.02))
-"""Share of the root of an island's normal impulses' squares below which an error is no reason to ask: among thousands of contacts
-some few always come or go."""
+NOTABLE, GROSS = wp.constant(wp.float64(0.02)), wp.constant(wp.float64(0.3))
+"""Share of the root of an island's normal impulses' squares below which an error is no reason to ask, and to ask again: among
+thousands of contacts some few always come or go."""
 
 
 @wp.func
@@ -91,9 +91,10 @@ def sum_squares(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int):
 
 
 @wp.func
-def far_off(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int, settings: Settings):
+def far_off(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int, settings: Settings, again: bool):
     """Whether a bound is no longer tolerable at the minimum that it led to."""
     off = wp.float64(0.0)
+    share = wp.where(again, GROSS, NOTABLE)
     if settings.renewals > 0:
         pool = pools.contacts
         apart = has_islands(tree, g)
@@ -108,7 +109,7 @@ def far_off(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int, setti
                 if apart:
                     notable = squares_at(tree, problem, at, pool.link_a[contact], squares)
                     notable = wp.min(notable, squares_at(tree, problem, at, pool.link_b[contact], squares))
-                if error > wp.max(NOTABLE * wp.sqrt(notable), NOTHING):
+                if error > wp.max(share * wp.sqrt(notable), NOTHING):
                     off += wp.float64(1.0)
     return total(off) > wp.float64(0.0)
 

@@ -42,7 +42,7 @@ def part_surfaces(pool: ContactPool, at: Range):
     What did not touch on the way takes no part: whom the impacts throw at it strikes it in the next step.
     """
     met = impacts(pool, at) > wp.float64(0.0)
-    for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
+    for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts + at.asleep, at.lanes):
         if met and pool.spin_of[slot] < 0:
             if not pushes(pool, slot):
                 let_go(pool, slot)

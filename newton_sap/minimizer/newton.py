@@ -39,7 +39,8 @@ def range_of(tree: Tree, pools: Pools, problem: Problem, g: int, lane: int):
     at.unknowns = problem.count[g]
     at.base = tree.groups[g].dof_start
     at.contact_start = pools.contacts.group_start[g]
-    at.contacts = pools.contacts.group_count[g]
+    at.contacts = pools.contacts.group_awake[g]
+    at.asleep = pools.contacts.group_count[g] - at.contacts
     at.rows = pools.rows.count[g]
     at.row_start = ROWS_PER_DOF * at.base
     at.coupler_start = pools.couplers.group_start[g]
@@ -77,7 +78,7 @@ def record(
     if at.lane == 0:
         deepest = wp.float64(0.0)
         contacts = int(0)
-        for slot in range(at.contact_start, at.contact_start + at.contacts):
+        for slot in range(at.contact_start, at.contact_start + at.contacts + at.asleep):
             deepest = wp.max(deepest, -pool.phi0[slot])
             if pool.spin_of[slot] < 0:
                 contacts += 1

@@ -21,8 +21,9 @@ class Range:
 
     unknowns: int
     base: int  # first unknown in the problem's arrays
-    contacts: int
+    contacts: int  # those that take part
     contact_start: int  # first slot
+    asleep: int  # contacts that do not, in the slots behind
     rows: int
     row_start: int
     couplers: int  # rows of couplings
@@ -203,15 +204,14 @@ def evaluate_couplers(pool: CouplerPool, problem: Problem, at: Range):
 
 
 @cache
-def objective(evaluate_contact):
-    """Return the device function that evaluates the objective under a contact law."""
+def contact_evaluation(evaluate_contact):
+    """Return the device function that evaluates contacts under a law."""
 
     @wp.func
-    def evaluate_contacts(pool: ContactPool, problem: Problem, at: Range):
-        """Refresh every contact; return this lane's share of the cost."""
+    def evaluate_contacts(pool: ContactPool, problem: Problem, at: Range, first: int, end: int):
+        """Refresh the contacts of some slots; return this lane's share of the cost."""
         cost = wp.float64(0.0)
-        for c in range(at.lane, at.contacts, at.lanes):
-            slot = at.contact_start + c
+        for slot in range(first + at.lane, end, at.lanes):
             vc = pool.bias[slot] + contact_velocity(pool, problem.v, slot, at.base)
             n = pool.normal[slot]
             vt = tangential(n, vc)
@@ -223,10 +223,18 @@ def objective(evaluate_contact):
             cost += response.cost
         return cost
 
+    return evaluate_contacts
+
+
+@cache
+def objective(evaluate_contact):
+    """Return the device function that evaluates the objective under a contact law."""
+    evaluate_contacts = contact_evaluation(evaluate_contact)
+
     @wp.func
     def evaluate(pools: Pools, problem: Problem, at: Range):
-        """Refresh vc, gamma and G of every constraint and J^T gamma; return the value."""
-        cost = evaluate_contacts(pools.contacts, problem, at)
+        """Refresh vc, gamma and G of every constraint that takes part and J^T gamma; return the value."""
+        cost = evaluate_contacts(pools.contacts, problem, at, at.contact_start, at.contact_start + at.contacts)
         cost += evaluate_rows(pools.rows, problem, at)
         cost += evaluate_couplers(pools.couplers, problem, at)
         sync()

@@ -94,7 +94,7 @@ def judge(
     if converged:
         now.wants_bounds = False
         if now.asked < LAST_RENEWALS:
-            now.wants_bounds = far_off(tree, pools, problem, at, g, settings)
+            now.wants_bounds = far_off(tree, pools, problem, at, g, settings, now.asked > 0)
         now.asked += 1
     elif now.wants_bounds and islands:
         note_readable(tree, pools, problem, at, g, READABLE)

@@ -100,7 +100,7 @@ def free_motion(
     if rounds > 0:
         follow_change(tree, joints, bodies, m, change, orders, efforts, state.joint_q, t, rounds, dt)
     solve_free_motion(tree, m, t)
-    fastest = free_speed(tree, m, change, t)
+    fastest = free_speed(tree, m, t)
     if note_pushes(tree, joints, m, change, efforts.targets, state.joint_q, t, dt):
         solve_free(tree, m, change.v0, t)
         add_reactions(tree, m, change, t)

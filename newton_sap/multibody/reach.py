@@ -124,17 +124,17 @@ def driven_speed(tree: Tree, m: Motion, change: Motion, t: int):
 
 
 @wp.func
-def free_speed(tree: Tree, m: Motion, change: Motion, t: int):
-    """The speed of a tree's fastest point, at most, at ``v0`` and at ``v_star``."""
+def free_speed(tree: Tree, m: Motion, t: int):
+    """The speed of a tree's fastest point, at most, at ``v0`` and at ``v_star``; ``gained`` gets the difference."""
     fastest = wp.float64(0.0)
     for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
         gained = wp.spatial_vectord()
         above = tree.links[link].parent
         if above >= 0:
-            gained = change.velocity[above]
+            gained = m.gained[above]
         for dof in range(tree.links[link].dof_start, tree.links[link + 1].dof_start):
             gained += m.column[dof] * (m.v_star[dof] - m.v0[dof])
-        change.velocity[link] = gained
+        m.gained[link] = gained
         V = m.velocity[link]
         V_star = V + gained
         com = m.com[link]

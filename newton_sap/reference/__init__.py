@@ -18,13 +18,13 @@ from .convex import (
     friction_cone,
     lagged,
     limit_gains,
-    line_search,
     minimize,
     regularization,
     similar,
     spin_friction,
 )
 from .hunt_crossley import HuntCrossley
+from .line_search import line_search
 from .step import ReferenceResult, ReferenceSolver
 
 __all__ = [

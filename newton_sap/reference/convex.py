@@ -13,6 +13,7 @@ import numpy as np
 
 from .hunt_crossley import HuntCrossley
 from .islands import NOTHING, Islands
+from .line_search import line_search
 
 SOFT_NORM = 1.0e-7
 """Impulse scale [N s] below which the friction direction is smoothed."""
@@ -36,8 +37,8 @@ CLOSE = 1e-3
 """Residual over scale from which on sleeping rows are looked at, in a solve that is no easy one."""
 BOUND_ERROR = 0.01, 0.2
 """Relative error of a bound that a renewal leaves alone, and that the first minimum may keep."""
-NOTABLE = 0.02
-"""Share of the root of all normal impulses' squares that an error may be for a minimum to keep it all the same."""
+NOTABLE = 0.02, 0.3
+"""Share of the root of all normal impulses' squares that an error may be for a minimum to keep it all the same, the first or a later."""
 
 
 def regularization(beta, w, k, tau, dt):
@@ -237,6 +238,8 @@ class Contact:
     slip_scale: float = 0.0
     rebound: float | None = None
     """Speed [m/s] at which the surfaces part, should they meet within the step."""
+    asleep: bool = False
+    """Whether it takes part only if a minimum without it closes it."""
 
     def aim_at(self, target):
         """Make ``target`` the separation velocity [m/s] that the contact asks for, without damping."""
@@ -332,6 +335,10 @@ class Row:
         return self.law(vc)[1] == 0.0 and self.law(vc)[2] == 0.0
 
 
+def _term(contact, dofs):
+    return contact.law, contact.J[:, dofs], contact.bias
+
+
 class ConvexProblem:
     """The SAP objective over a subset of the degrees of freedom (dense, float64).
 
@@ -354,10 +361,12 @@ class ConvexProblem:
         self.A, self.v_star, self.dofs = A, v_star, np.asarray(dofs, int)
         D = 1.0 / np.sqrt(np.diag(A))
         self.change = math.hypot(np.linalg.norm(D * (A @ (v_star - v0))), RESOLUTION * np.linalg.norm(D * (A @ v0)))
-        self.contacts, self.rows = contacts, []
+        self.contacts, self.rows, self.terms = [], [], []
+        """``terms`` has each as (law, J, bias): an affine vc and a law that gives cost, gamma and G."""
         self._place = {int(dof): i for i, dof in enumerate(self.dofs)}
-        # Every term as (law, J, bias): an affine vc and a law that gives cost, gamma and G.
-        self.terms = [(c.law, c.J[:, self.dofs], c.bias) for c in contacts]
+        sleeps = [(c.contact if isinstance(c, Spin) else c).asleep for c in contacts]
+        self._let_in(c for c, asleep in zip(contacts, sleeps, strict=True) if not asleep)
+        self._sleeping_contacts = [c for c, asleep in zip(contacts, sleeps, strict=True) if asleep]
         speed = np.maximum(np.abs(v0), np.abs(v_star))
         self._asleep = []
         for row in rows:
@@ -373,6 +382,20 @@ class ConvexProblem:
         J = np.zeros((1, len(self.dofs)))
         J[0, self._place[row.dof]] = row.sign
         self.terms.append((_vector_law(row), J, np.zeros(1)))
+
+    def _let_in(self, contacts):
+        for contact in contacts:
+            self.contacts.append(contact)
+            self.terms.append(_term(contact, self.dofs))
+
+    def wake_contacts(self, v):
+        """Let all sleeping contacts take part if any acts at ``v``; return whether one does."""
+        terms = (_term(contact, self.dofs) for contact in self._sleeping_contacts)
+        if not any(law(J @ v + bias)[1].any() for law, J, bias in terms):
+            return False
+        self._let_in(self._sleeping_contacts)
+        self._sleeping_contacts = []
+        return True
 
     def wake(self, v):
         """Let sleeping rows that act at ``v`` take part; return whether there were any."""
@@ -414,18 +437,19 @@ class ConvexProblem:
         found = zip(bounded, normals, strict=True)
         return [(b, n0) for b, n0 in found if abs(n0 - b.n0) > error * max(n0, b.n0)]
 
-    def far_off(self, v):
+    def far_off(self, v, again: bool):
         """Whether a minimum does not get to keep its bounds."""
         contacts = [c for c in self.contacts if isinstance(c, Contact)]
         islands = Islands(self, v)
         norms = islands.norms(contacts, [self._normal_impulse(c, v) for c in contacts])
         stale = self.stale_bounds(v, v, BOUND_ERROR[1])
-        return any(abs(n0 - b.n0) > max(NOTABLE * min(norms[k] for k in islands.of(b)), NOTHING) for b, n0 in stale)
+        share = NOTABLE[int(again)]
+        return any(abs(n0 - b.n0) > max(share * min(norms[k] for k in islands.of(b)), NOTHING) for b, n0 in stale)
 
     def part_surfaces(self, v):
         """Aim contacts that meet at ``v`` at their rebound, where any does across a gap, leave those that do not push out, and
         return True."""
-        contacts = [c for c in self.contacts if isinstance(c, Contact)]
+        contacts = [c for c in self.contacts + self._sleeping_contacts if isinstance(c, Contact)]
         pushes = [self._normal_impulse(c, v) > 0.0 for c in contacts]
         bounces = [c.phi0 > 0.0 and c.rebound is not None for c in contacts]
         if not any(map(operator.and_, bounces, pushes)):
@@ -538,13 +562,14 @@ def minimize(problem, v, options):
         if islands:
             readable = islands.settled(D * gradient, D * impulse, RENEWAL_RANGE[1])
         if converged:
-            renew, asked = allowed > 0 and asked < LAST_RENEWALS and problem.far_off(v), asked + 1
+            renew, asked = allowed > 0 and asked < LAST_RENEWALS and problem.far_off(v, asked > 0), asked + 1
         dv = newton_direction(hessian, gradient, options.precision)
         ended = converged or iteration == options.max_iterations or not gradient @ dv < 0.0
         close = residual <= CLOSE * scale and iteration >= EASY and not looked
-        if close or (ended and not (renew and converged)):
+        over = ended and not (renew and converged)
+        if close or over:
             looked = True
-            if problem.wake(v):
+            if problem.wake(v) or (over and problem.wake_contacts(v)):
                 costs, stalled, renewals, renew, asked, looked, alpha = [], False, 0, False, 0, False, 0.0
                 continue
         before = v
@@ -563,38 +588,3 @@ def newton_direction(H, gradient, precision="float64"):
         return -np.linalg.solve(H, gradient)
     L = np.linalg.cholesky(H.astype(np.float32)).astype(float)
     return -np.linalg.solve(L.T, np.linalg.solve(L, gradient))
-
-
-def line_search(evaluate, slope0, options, tolerance, alpha_max=1.5):
-    """Return the step length that zeroes the slope: Newton's method from the full step, bisected where it is slow or leaves
-    the bracket.
-
-    Args:
-        evaluate: ``alpha -> (cost, slope, curvature)``.
-        slope0: Slope at zero, must be negative.
-        options: Tolerances (:class:`newton_sap.config.SAPOptions`).
-        tolerance: Relative tolerance on slope and step length [-].
-        alpha_max: Largest step length.
-    """
-    if not slope0 < 0.0:
-        raise FloatingPointError(f"the Newton direction does not descend (slope {slope0})")
-    if -slope0 < options.cost_abs + options.cost_rel * abs(evaluate(0.0)[0]):
-        return 1.0
-    low, high, alpha = 0.0, alpha_max, 1.0
-    step = previous = alpha_max
-    for _ in range(options.line_search_max_iterations):
-        _, slope, curvature = evaluate(alpha)
-        low, high = (alpha, high) if slope < 0.0 else (low, alpha)
-        if abs(slope) < tolerance * -slope0 or low == alpha_max:
-            break
-        target = alpha - slope / curvature
-        too_slow = 2.0 * abs(slope) > abs(previous * curvature)
-        if (low, high) == (1.0, alpha_max) and target >= high:
-            target = alpha_max
-        elif too_slow or not low < target < high:
-            target = 0.5 * (low + high)
-        previous, step = step, target - alpha
-        alpha = target
-        if abs(step) < tolerance:
-            break
-    return alpha

@@ -26,6 +26,8 @@ class Place:
     phi0: float
     spared: float
     """How much wider [m] an open gap counts because wheels that spin do not close it."""
+    apart: float
+    """How far the two are apart [m] along the normal that Newton gives."""
 
     def seen_by(self, body: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the point on a body's surface and the normal away from it."""

@@ -307,6 +307,7 @@ class ReferenceSolver(Multibody):
             # What gravity, or any known force, gives a body in two steps is rest, not an impact.
             world = max(int(m.body_world[b]) for b in moved)  # -1, the last row, for global bodies alone
             resting = 2.0 * max(dt * np.linalg.norm(m.gravity[world]), gained)
+            row.asleep = self._sleeps(m, kin, v0, v_star, place, mu, slip, dt)
             self._bounce(row, materials.restitution(*shapes), v_n0, gained, resting, dt)
             rows.append(row)
             spin_mu = materials.spin_friction(*shapes)
@@ -334,14 +335,14 @@ class ReferenceSolver(Multibody):
             margin = [float(data[f"margin{s}"][i]) for s in (0, 1)]
             n, support, surface = leave_by_face(self.model, kin, shapes, unit(n), support, surface, margin)
             phi0 = n @ (support[1] - support[0]) - sum(margin)
-            spared = 0.0
+            spared, apart = 0.0, phi0
             if phi0 > 0.0 and not self.options.dissipation_ahead_of_touch:
                 if twist is not None:
                     twists = [twist(body) for body in bodies]
                     n, phi0 = longest_apart(self.model, kin, shapes, twists, surface, n, phi0, sum(margin), dt)
                 sides = zip(shapes, bodies, support, (-n, n), strict=True)
                 spared = sum(rolled_over(self.model, kin, *side, dt) for side in sides)
-            yield Place(i, shapes, bodies, n, surface, phi0, spared)
+            yield Place(i, shapes, bodies, n, surface, phi0, spared, apart)
 
     @staticmethod
     def _twist(m, kin, v, body):
@@ -387,6 +388,15 @@ class ReferenceSolver(Multibody):
             bias = bias + slip - (n @ slip) * n
         J[:, ~m.unknown] = 0.0
         return J, bias
+
+    def _sleeps(self, m, kin, v0, v_star, place, mu, slip, dt):
+        """Whether twice what the two bodies of an open contact do by themselves does not close it."""
+        if place.apart <= 0.0 or self.options.dissipation_ahead_of_touch:
+            return False
+        middle = 0.5 * (place.surface[0] + place.surface[1])
+        J, bias = self._relative_motion(m, kin, v0, place.bodies, [middle] * 2, place.n, slip)
+        speed = max(np.linalg.norm(J @ v + bias) for v in (v0, v_star))
+        return place.apart / (dt * (1.0 + mu)) > 2.0 * speed
 
     def _spin(self, m, kin, v0, contact, mu):
         """Return the term that resists the relative spin of two touching bodies."""
