@@ -84,8 +84,8 @@ class Recipe:
     steel_rows: int | None = None
 
 
-def make_scene(name: str, worlds: int = 1, device: str | None = None) -> BenchScene:
-    """Build a scene by name.
+def make_scene(name: str, worlds: int = 1, device: str | None = None, gap: float = 0.0) -> BenchScene:
+    """Build a scene by name, whose shapes are told to be near each other from a gap [m] of each on.
 
     Raises:
         KeyError: No scene of that name.
@@ -99,6 +99,7 @@ def make_scene(name: str, worlds: int = 1, device: str | None = None) -> BenchSc
     if recipe.ground:
         scene.add_ground_plane()
         _set_materials(scene)
+    scene.shape_gap[:] = [gap] * scene.shape_count
     model = scene.finalize(device=device)
     return BenchScene(
         name=name,

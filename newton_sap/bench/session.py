@@ -39,6 +39,8 @@ class Settings:
     profile: bool = False
     accuracy: bool = True
     """Compare a short run with one of SAP at a much smaller time step."""
+    gap: float = 0.0
+    """Distance [m] from which on each shape is told of others; Newton's default is 0.1."""
 
 
 @dataclass
@@ -152,11 +154,11 @@ def _options(settings: Settings, solver: str) -> dict[str, Any]:
 
 def _errors(settings: Settings, name: str) -> dict[str, float | None]:
     """Return each solver's distance [mm] from the fine run, measured in one world."""
-    reference = fine_poses(make_scene(name, device=settings.device))
+    reference = fine_poses(make_scene(name, device=settings.device, gap=settings.gap))
     errors: dict[str, float | None] = {}
     for solver in (settings.solver, *settings.peers):
         try:
-            run = make_run(make_scene(name, device=settings.device), solver, _options(settings, solver))
+            run = make_run(make_scene(name, device=settings.device, gap=settings.gap), solver, _options(settings, solver))
             errors[solver] = error_mm(run, reference)
         except Exception:  # the batch that follows reports it
             errors[solver] = None
@@ -190,7 +192,7 @@ def _bench_batch(settings: Settings, name: str, worlds: int, errors: dict):
 
 def _prepare(settings: Settings, name: str, worlds: int, solver: str):
     """Build, compile, warm up and capture a solver; return what to time and a row per mode."""
-    scene = make_scene(name, worlds, device=settings.device)
+    scene = make_scene(name, worlds, device=settings.device, gap=settings.gap)
     begin = time.perf_counter()
     try:
         run = make_run(scene, solver, _options(settings, solver))

@@ -25,6 +25,7 @@ def bench(
     steps: Annotated[int | None, typer.Option(min=1, help="Steps of every measurement, not --seconds.")] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Show where a step's time goes.")] = False,
     accuracy: Annotated[bool, typer.Option(help="Compare a short run with SAP at a 16 times smaller step.")] = True,
+    gap: Annotated[float, typer.Option(min=0.0, help="Gap of each shape in metres; Newton's default is 0.1.")] = 0.0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write everything as JSON.")] = None,
     markdown_file: Annotated[Path | None, typer.Option("--markdown", help="Write the tables as Markdown.")] = None,
 ) -> None:
@@ -54,6 +55,7 @@ def bench(
             steps=steps,
             profile=profile,
             accuracy=accuracy,
+            gap=gap,
             json_file=json_file,
             markdown_file=markdown_file,
         )

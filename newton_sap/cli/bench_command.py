@@ -40,6 +40,7 @@ def bench_command(
     steps: int | None,
     profile: bool,
     accuracy: bool,
+    gap: float,
     json_file: Path | None,
     markdown_file: Path | None,
 ) -> int:
@@ -62,6 +63,7 @@ def bench_command(
         region=_region(seconds, steps),
         profile=profile,
         accuracy=accuracy,
+        gap=gap,
     )
     require_device(device)
     for flag, file in (("--json", json_file), ("--markdown", markdown_file)):
