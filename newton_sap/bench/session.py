@@ -158,7 +158,9 @@ def _errors(settings: Settings, name: str) -> dict[str, float | None]:
     errors: dict[str, float | None] = {}
     for solver in (settings.solver, *settings.peers):
         try:
-            run = make_run(make_scene(name, device=settings.device, gap=settings.gap), solver, _options(settings, solver))
+            run = make_run(
+                make_scene(name, device=settings.device, gap=settings.gap), solver, _options(settings, solver)
+            )
             errors[solver] = error_mm(run, reference)
         except Exception:  # the batch that follows reports it
             errors[solver] = None

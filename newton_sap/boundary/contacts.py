@@ -422,7 +422,7 @@ def fill_contacts(
         first = start + count
         if look_for_edges:
             look_for_edges = False
-            left = pass_over_edges(tree, bodies, shapes, m, arrivals, pool, rows, state, start, count, lane)
+            left = pass_over_edges(tree, bodies, shapes, m, arrivals, pool, rows, state, start, count, lane, dt)
             if left < count:  # what moved up is written once more
                 first = first_passed_over(pool, start)
                 count = left

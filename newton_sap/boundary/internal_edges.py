@@ -59,8 +59,10 @@ BEARS = wp.constant(wp.float64(0.995))
 STEEP = wp.constant(wp.float64(0.25))
 """The same of a wall, at most, whose face is as steep: what leans farther back is a ramp."""
 
-PASSED_OVER, KEPT = wp.constant(-2), wp.constant(-3)
-"""In place of the contact whose spin a slot holds: it is to go, or would but for others that are to go."""
+PASSED_OVER, KEPT, WAITS = wp.constant(-2), wp.constant(-3), wp.constant(-4)
+"""In place of the contact whose spin a slot holds: it is to go, or would but for others that are to go, or sleeps too far away to be asked."""
+NEXT = wp.constant(wp.float64(2.5))
+"""Speed [m/s] that what sleeps would have to gain within the step to be met, from which on it is not asked."""
 
 
 @wp.func
@@ -484,6 +486,16 @@ def close_ranks(pool: ContactPool, start: int, count: int):
 
 
 @wp.func
+def let_wait(arrivals: Arrivals, pool: ContactPool, start: int, count: int, lane: int, dt: wp.float64):
+    """Neither ask contacts that sleep far away whether they are with edges, nor let them show others to be."""
+    for slot in range(start + lane, start + count, wp.block_dim()):
+        if surface_of(pool, slot) >= 0 and pool.spin_of[slot] == -1 and pool.phi0[slot] > NEXT * dt:
+            if arrivals.asleep[pool.row[slot] / 2] == 1:
+                pool.spin_of[slot] = WAITS
+    sync()
+
+
+@wp.func
 def mark_edges(
     tree: Tree,
     bodies: Bodies,
@@ -522,6 +534,7 @@ def pass_over_edges(
     start: int,
     count: int,
     lane: int,
+    dt: wp.float64,
 ):
     """Take edges inside of surfaces out of a group's entries; returns how many are left, and the slots hold those first."""
     if is_even(pool, start, count, lane):
@@ -529,10 +542,11 @@ def pass_over_edges(
     if lane == 0:
         list_surfaces(pool, start, count)
     sync()
+    let_wait(arrivals, pool, start, count, lane, dt)
     mark_edges(tree, bodies, shapes, m, arrivals, pool, rows, state, start, count, lane)
     passed = wp.float64(0.0)
     for slot in range(start + lane, start + count, wp.block_dim()):
-        if pool.spin_of[slot] == KEPT:
+        if pool.spin_of[slot] <= KEPT:
             pool.spin_of[slot] = -1
         elif pool.spin_of[slot] == PASSED_OVER:
             passed += wp.float64(1.0)

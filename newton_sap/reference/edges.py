@@ -10,7 +10,7 @@ import numpy as np
 from .shapes import BENT, CONE, CYLINDER, HEIGHTFIELD, MESH, REPORTED, Solids, pose
 
 FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7
-BEARS, STEEP = 0.995, 0.25
+BEARS, STEEP, NEXT = 0.995, 0.25, 2.5
 
 
 @dataclass
@@ -28,6 +28,8 @@ class Place:
     """How much wider [m] an open gap counts because wheels that spin do not close it."""
     apart: float
     """How far the two are apart [m] along the normal that Newton gives."""
+    asleep: bool = False
+    """Whether twice what the two bodies do by themselves does not close it."""
 
     def seen_by(self, body: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the point on a body's surface and the normal away from it."""
@@ -44,17 +46,20 @@ def rolled_over(model, kin, shape: int, body: int, point: np.ndarray, n: np.ndar
     return max(-dt * n @ np.cross(spin, point - center), 0.0)
 
 
-def internal_edges(places: list[Place], given, velocity, solids: Solids) -> set[int]:
+def internal_edges(places: list[Place], given, velocity, solids: Solids, dt: float) -> set[int]:
     """Return the indices of contacts with edges inside a surface: of a body that ``given`` says no unknown moves, a mesh or several shapes.
 
     Such an edge lies in the plane of another contact of the body that moves along it, with a surface that is rigidly one with it or, where no
     unknown moves them, of a body whose ``velocity`` keeps both level; and that contact is above the plane of the edge; and no point of the edge's
     shapes and normal is above the other plane, nor is what the edge's shape fills right behind a steep edge, nor below it what the
     moving shape fills; and where the edge's normal leans to something that the body touches goes on level. The other contact must stay.
+    What sleeps too far away is neither asked nor asked about others.
     """
-    shown_by = {}
+    shown_by, waits = {}, {p.index for p in places if p.asleep and p.phi0 > NEXT * dt}
     for edge in places:
-        planes = {plane.index for plane in _planes_of(edge, places, given, velocity, solids)}
+        if edge.index in waits:
+            continue
+        planes = {plane.index for plane in _planes_of(edge, places, given, velocity, solids)} - waits
         if planes:
             shown_by[edge.index] = planes
     return {edge for edge, planes in shown_by.items() if planes - shown_by.keys()}

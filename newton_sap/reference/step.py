@@ -273,7 +273,10 @@ class ReferenceSolver(Multibody):
         blocks = blocks[np.ix_(m.unknown, m.unknown)]
         rows = []
         places = list(self._places(kin, contacts, data, dt, lambda body: self._twist(m, kin, v_star, body)))
-        for place in self._without_internal_edges(m, kin, v0, places):
+        for place in places:
+            mu = _override_material(*materials.pair(*place.shapes, dt)[:3], optional, place.index)[2]
+            place.asleep = self._sleeps(m, kin, v0, v_star, place, mu, optional["surface_velocity"], dt)
+        for place in self._without_internal_edges(m, kin, v0, places, dt):
             i, shapes, bodies, n, surface = place.index, place.shapes, place.bodies, place.n, place.surface
             phi0 = place.phi0 + place.spared
             k, tau, mu, weights = materials.pair(*shapes, dt)
@@ -307,7 +310,7 @@ class ReferenceSolver(Multibody):
             # What gravity, or any known force, gives a body in two steps is rest, not an impact.
             world = max(int(m.body_world[b]) for b in moved)  # -1, the last row, for global bodies alone
             resting = 2.0 * max(dt * np.linalg.norm(m.gravity[world]), gained)
-            row.asleep = self._sleeps(m, kin, v0, v_star, place, mu, slip, dt)
+            row.asleep = place.asleep
             self._bounce(row, materials.restitution(*shapes), v_n0, gained, resting, dt)
             rows.append(row)
             spin_mu = materials.spin_friction(*shapes)
@@ -354,7 +357,7 @@ class ReferenceSolver(Multibody):
         J_w, J_v = kin.jacobian(body, np.zeros(3))
         return J_w @ v, J_v @ v
 
-    def _without_internal_edges(self, m, kin, v0, places):
+    def _without_internal_edges(self, m, kin, v0, places, dt):
         """List the contacts that a step does not pass over."""
         if not self.options.pass_over_edges:
             return places
@@ -363,7 +366,7 @@ class ReferenceSolver(Multibody):
             return body < 0 or not m.unknown[kin.path[body]].any()
 
         solids = Solids(self.model, kin)
-        passed_over = internal_edges(places, given, lambda body: self._given_velocity(m, kin, v0, body), solids)
+        passed_over = internal_edges(places, given, lambda body: self._given_velocity(m, kin, v0, body), solids, dt)
         return [place for place in places if place.index not in passed_over]
 
     @staticmethod
@@ -389,11 +392,12 @@ class ReferenceSolver(Multibody):
         J[:, ~m.unknown] = 0.0
         return J, bias
 
-    def _sleeps(self, m, kin, v0, v_star, place, mu, slip, dt):
+    def _sleeps(self, m, kin, v0, v_star, place, mu, slips, dt):
         """Whether twice what the two bodies of an open contact do by themselves does not close it."""
         if place.apart <= 0.0 or self.options.dissipation_ahead_of_touch:
             return False
         middle = 0.5 * (place.surface[0] + place.surface[1])
+        slip = None if slips is None else slips[place.index]
         J, bias = self._relative_motion(m, kin, v0, place.bodies, [middle] * 2, place.n, slip)
         speed = max(np.linalg.norm(J @ v + bias) for v in (v0, v_star))
         return place.apart / (dt * (1.0 + mu)) > 2.0 * speed
