@@ -106,17 +106,18 @@ def allocate_motion(scratch: Scratch, topology) -> tuple[Motion, Motion]:
     """Return the motion of a step, and the one at its end, which shares nothing and lacks what only free motion needs."""
     counts = {"*": topology.dof_count, "group_speed": topology.group_count}
     counts |= dict.fromkeys(("locked", "leans", "flight"), topology.tree_count)
-    links = ("position", "rotation", "com", "velocity", "gained", "bias", "mass", "moment", "inertia", "momentum")
+    links = ("position", "rotation", "com", "velocity", "bias", "mass", "moment", "inertia", "momentum")
     counts |= dict.fromkeys(links, topology.link_count)
     counts |= {"A": topology.block_size, "factor": topology.factor_size}
     starts = {}
     if topology.parts_are_alike:  # entries of A that are zero are never written
         first_tree = topology.arrays["group_tree_start"][topology.part_start]
         starts["A"] = topology.arrays["tree_block_start"][first_tree]
-    motion = scratch.allocate(Motion, counts, starts)
-    unused = ["column", "gained", "bias", "mass", "moment", "inertia", "A", "factor", "v_star", "v", "travel"]
+    unused = ["column", "bias", "mass", "moment", "inertia", "A", "factor", "v_star", "v", "travel"]
     unused += ["drive_speed", "leans", "flight", "group_speed"]
-    after = allocate(Motion, counts | dict.fromkeys(unused, 0), scratch.device)
+    after = allocate(Motion, counts | dict.fromkeys([*unused, "gained"], 0), scratch.device)
+    # What free motion gains is read before anything else is kept there.
+    motion = scratch.allocate(Motion, counts, starts, gained=after.velocity)
     after.bias = after.momentum  # velocity_products.push_products minds that
     return motion, after
 

@@ -110,9 +110,8 @@ class Tree:
     hung_pull: wp.array[wp.vec3d]  # (L,) of what they hang on its subtree, in this step [N]; empty where there are none
     link_radius: wp.array[wp.float32]  # (L,) of its colliding shapes about the COM, as of the latest notice [m]
     restitution: wp.array[wp.float32]  # (1,) the greatest of colliding shapes, as of the same
-    dof_faces: wp.array[
-        wp.int32
-    ]  # (D,) how many colliding shapes with flat faces it is the last to move, as of the same
+    compounds: int  # 1 where several shapes with flat faces may be on links that are rigidly one, as of construction
+    dof_faces: wp.array[wp.int32]  # (D,) how many of those that collide it is the last to move; else empty
 
 
 @wp.struct
@@ -246,8 +245,9 @@ class Arrivals:
     head: wp.array[wp.int32]  # (G,) row + 1 of the latest, 0 where there is none
     left_out: wp.array[wp.int32]  # (L,) the same of those that are open and too slow to meet, by a link that moves
     next: wp.array[wp.int32]  # (N,) row + 1 of the one before it, of a part's the one after it
-    phi0: wp.array[wp.float32]  # (N,) signed distance, or what one that is left out lacks of meeting [m]
-    asleep: wp.array[wp.int32]  # (N,) 1 where what the two bodies do by themselves does not close it
+    phi0: wp.array[
+        wp.float32
+    ]  # (N,) signed distance, or what one that is left out lacks of meeting [m]; ASLEEP more for one that sleeps
     push: wp.array[wp.float32]  # (G,) how far what overlaps, or has no joint, may push within the step [m]
     group_count: wp.array[wp.int32]  # (G,) slots they ask for
     group_start: wp.array[wp.int32]  # (G,) those of the part's groups before
@@ -469,7 +469,7 @@ def copy_bundle(struct_type, bundle, changed: dict):
 def allocate_arrivals(rows: int, groups: int, links: int, parts: int, device) -> Arrivals:
     """Return lists for ``rows`` contacts of Newton."""
     lanes = parts * LANES_OF_A_LIST
-    sizes = {"*": groups, "left_out": links, "next": rows, "phi0": rows, "asleep": rows, "lane_count": lanes}
+    sizes = {"*": groups, "left_out": links, "next": rows, "phi0": rows, "lane_count": lanes}
     return allocate(Arrivals, {**sizes, "part_head": parts if parts > 1 else 0}, device)
 
 

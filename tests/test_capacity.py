@@ -85,7 +85,7 @@ def test_a_falling_heap_has_room(shape, monkeypatch):
         pipeline.collide(state, contacts)
         solver.step(state, state, None, contacts, 1.0 / 60.0)
     report = solver.report()
-    assert report.contacts_peak.max() > 8 * model.body_count  # more than neighbours that touch: five, and the walls
+    assert report.contacts_peak.max() > 4 * model.body_count  # nearly all that come to touch
     assert report.contacts_dropped.sum() == 0
 
 

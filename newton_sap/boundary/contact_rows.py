@@ -14,6 +14,8 @@ wp.set_module_options({"enable_backward": False})
 BY_SHAPE = wp.constant(0)
 BY_DEPTH = wp.constant(1)
 
+ASLEEP = wp.constant(wp.float32(1.0e3))
+"""What a row that sleeps has besides its distance [m]: more than any gap."""
 MANY = wp.constant(512)
 """Entries of a group of which each is no longer compared with each."""
 
@@ -115,10 +117,15 @@ def next_row(arrivals: Arrivals, rows: ContactRows, row: int, threads: int):
 
 
 @wp.func
-def enter(arrivals: Arrivals, row: int, group: int, phi0: wp.float32, asleep: int, slots: int):
+def is_asleep(arrivals: Arrivals, row: int):
+    """Whether what the two bodies of a row that was entered do by themselves does not close it."""
+    return arrivals.phi0[row] >= ASLEEP
+
+
+@wp.func
+def enter(arrivals: Arrivals, row: int, group: int, phi0: wp.float32, asleep: bool, slots: int):
     """Put a row at the head of its group's list."""
-    arrivals.phi0[row] = phi0
-    arrivals.asleep[row] = asleep
+    arrivals.phi0[row] = wp.where(asleep, ASLEEP + phi0, phi0)
     arrivals.next[row] = wp.atomic_exch(arrivals.head, group, row + 1)
     wp.atomic_add(arrivals.group_count, group, slots)
 
@@ -139,7 +146,7 @@ def take_back(arrivals: Arrivals, rows: ContactRows, shapes: Shapes, spin_fricti
     while row >= 0:
         row_after = arrivals.next[row] - 1  # before the row goes to another list
         if arrivals.phi0[row] <= push:  # which also tells the nearer ones, where not all find room
-            enter(arrivals, row, group, arrivals.phi0[row], 1, slots_of(shapes, rows, row, spin_friction))
+            enter(arrivals, row, group, arrivals.phi0[row], True, slots_of(shapes, rows, row, spin_friction))
         else:
             leave_out(arrivals, row, link, arrivals.phi0[row])
         row = row_after
@@ -187,8 +194,8 @@ def comes_before(arrivals: Arrivals, rows: ContactRows, key: int, x: int, y: int
     j = y / 2
     if key == BY_DEPTH and arrivals.phi0[i] != arrivals.phi0[j]:
         return arrivals.phi0[i] < arrivals.phi0[j]
-    if arrivals.asleep[i] != arrivals.asleep[j]:
-        return arrivals.asleep[i] < arrivals.asleep[j]
+    if is_asleep(arrivals, i) != is_asleep(arrivals, j):
+        return is_asleep(arrivals, j)
     if rows.shape0[i] != rows.shape0[j]:
         return rows.shape0[i] < rows.shape0[j]
     if rows.shape1[i] != rows.shape1[j]:

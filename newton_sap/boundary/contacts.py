@@ -16,6 +16,7 @@ from .contact_rows import (
     count_missing,
     enter,
     first_row,
+    is_asleep,
     leave_out,
     list_rows,
     next_row,
@@ -73,7 +74,7 @@ def take_in_shapes(tree: Tree, bodies: Bodies, extents: Extents):
         away = to_vec3d(wp.transform_get_translation(extents.transform[shape])) - to_vec3d(bodies.com[body])
         wp.atomic_max(tree.link_radius, link, wp.float32(wp.length(away)) + extents.collision_radius[shape])
         dof = last_dof(tree, link)
-        if dof >= 0 and has_faces(extents.type[shape]):
+        if tree.compounds == 1 and dof >= 0 and has_faces(extents.type[shape]):
             wp.atomic_add(tree.dof_faces, dof, 1)
 
 
@@ -207,11 +208,11 @@ def collect_one(
     pair = material_of(shapes, rows, options, i, dt)
     if pair.stiffness <= wp.float64(0.0):
         return
-    asleep = int(0)
+    asleep = bool(False)
     if options.ahead == 0:
         if gap.phi0 > wp.float64(0.0):
             lacking = lacking_speed(m, gap, belt_velocity(rows, i, gap.normal), pair.mu, dt)
-            asleep = int(lacking > wp.float64(0.0))
+            asleep = lacking > wp.float64(0.0)
             lacking -= lent_speed(tree, m, gap.group)
             if lacking > wp.float64(0.0):
                 leave_out(
@@ -431,7 +432,8 @@ def fill_contacts(
     for slot in range(start + lane, start + count, wp.block_dim()):
         pool.row[slot] = pool.row[slot] / 2
         pool.phi0[slot] += pool.v_hat[slot]  # edges are told by how far apart surfaces are now
-        awake += wp.float64(1 - arrivals.asleep[pool.row[slot]])
+        if not is_asleep(arrivals, pool.row[slot]):
+            awake += wp.float64(1.0)
     taking_part = int(total(awake))
     if lane == 0:
         pool.group_count[g] = count

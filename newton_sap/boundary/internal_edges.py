@@ -18,7 +18,7 @@ from ..linalg.lanes import sync, total
 from ..multibody.paths import last_dof
 from ..multibody.spatial import angular, velocity_at
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Tree
-from .contact_rows import ContactRows
+from .contact_rows import ContactRows, is_asleep
 from .gaps import Gap, given_velocity, leave_by_face, measure_gap
 from .grazing import may_graze
 from .shape_geometry import (
@@ -69,8 +69,10 @@ NEXT = wp.constant(wp.float64(2.5))
 def edges_within(tree: Tree, shapes: Shapes, link: int, shape: int):
     """How many edges may lie inside a surface that unknowns move: many of a mesh or heightfield, some where others beside a shape have
     flat faces, else none."""
-    many = 2 * int(has_edges(shapes, shape))
-    return wp.max(many, int(has_faces(shapes.type[shape]) and tree.dof_faces[last_dof(tree, link)] > 1))
+    edges = 2 * int(has_edges(shapes, shape))
+    if edges == 0 and tree.compounds == 1 and has_faces(shapes.type[shape]):
+        edges = int(tree.dof_faces[last_dof(tree, link)] > 1)
+    return edges
 
 
 @wp.func
@@ -490,7 +492,7 @@ def let_wait(arrivals: Arrivals, pool: ContactPool, start: int, count: int, lane
     """Neither ask contacts that sleep far away whether they are with edges, nor let them show others to be."""
     for slot in range(start + lane, start + count, wp.block_dim()):
         if surface_of(pool, slot) >= 0 and pool.spin_of[slot] == -1 and pool.phi0[slot] > NEXT * dt:
-            if arrivals.asleep[pool.row[slot] / 2] == 1:
+            if is_asleep(arrivals, pool.row[slot] / 2):
                 pool.spin_of[slot] = WAITS
     sync()
 

@@ -12,6 +12,8 @@ _KINDS = ("PLANE", "SPHERE", "CAPSULE", "ELLIPSOID", "CYLINDER", "BOX", "CONE")
 PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, CONE = (wp.constant(int(newton.GeoType[kind])) for kind in _KINDS)
 _FACETED = ("MESH", "CONVEX_MESH", "HFIELD")
 MESH, HULL, HEIGHTFIELD = (wp.constant(int(newton.GeoType[kind])) for kind in _FACETED)
+FLAT = tuple(int(newton.GeoType[kind]) for kind in ("BOX", "CYLINDER", *_FACETED))
+"""Shapes with flat faces, which may be flush with those of others."""
 BESIDE = wp.constant(wp.float64(2.0e-4))
 """How far [m] around a point a face goes on that it is within."""
 
@@ -38,7 +40,7 @@ def has_edges(shapes: Shapes, shape: int):
 
 @wp.func
 def has_faces(kind: int):
-    """Whether shapes of a kind have flat faces, which may be flush with those of others."""
+    """Whether a kind of shapes is ``FLAT``."""
     return kind == BOX or kind == CYLINDER or kind == HULL or kind == MESH or kind == HEIGHTFIELD
 
 

@@ -12,6 +12,7 @@ from ..attributes import limited_balls
 from ..linalg.chunks import CHUNK
 from ..workspace import LONG_TREE, Tree
 from .matrices import factored_groups, longest_trees, place_matrices
+from .shape_geometry import FLAT
 
 SUPPORTED_JOINTS = ("PRISMATIC", "REVOLUTE", "BALL", "FIXED", "FREE", "DISTANCE", "D6", "ROD")
 FLYING = tuple(int(kind) for kind in (newton.JointType.FREE, newton.JointType.DISTANCE, newton.JointType.ROD))
@@ -128,6 +129,7 @@ class Topology:
             elif name in arrays:
                 setattr(bundle, name, wp.array(arrays[name], dtype=variable.type.dtype, device=device))
         bundle.pushes = len(arrays["push_joint"])
+        bundle.compounds = int(len(arrays["dof_faces"]) > 0)
         bundle.part_groups = self.group_count
         bundle.global_group = self.group_count - 1 if self.groups_meet else -1
         return bundle
@@ -309,6 +311,15 @@ def _entries(entry_type, owner: str, arrays: dict[str, np.ndarray]) -> np.ndarra
     return entries
 
 
+def _has_compounds(model, body_link: np.ndarray, paths: list) -> bool:
+    """Whether several shapes with flat faces are on links that are rigidly one, colliding or not."""
+    bodies = (
+        model.shape_body.numpy()[np.isin(model.shape_type.numpy(), FLAT)] if model.shape_count else np.zeros(0, int)
+    )
+    on = [paths[link][-1] for link in body_link[bodies[bodies >= 0]] if link >= 0 and len(paths[link])]
+    return len(set(on)) < len(on)
+
+
 def _narrowed(name: str, values: np.ndarray) -> np.ndarray:
     """Give indices the type that kernels take; more than that counts would come out negative."""
     if name in _WIDE:
@@ -417,7 +428,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         **_pushes(model, body_link, loops),
         "path_dof": np.array([d for path in paths for d in path]),
         "dof_last": _last_dofs(link_parent, link_dof_start),
-        "dof_faces": np.zeros(len(dofs)),
+        "dof_faces": np.zeros(len(dofs) if _has_compounds(model, body_link, paths) else 0),
         "dof_link": np.repeat(np.arange(len(links)), np.diff(link_dof_start)),
         "dof_qd": np.array([public for public, _ in dofs]),
         "dof_q": np.array([coord for _, coord in dofs]),

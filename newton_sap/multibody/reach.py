@@ -6,7 +6,7 @@ from ..constraints.drives import Targets, read_drive
 from ..workspace import Joints, Motion, Tree
 from .joints import flies
 from .mass_matrix import diagonal_entry
-from .spatial import angular, linear, motion, velocity_at
+from .spatial import angular, velocity_at
 
 wp.set_module_options({"enable_backward": False})
 
@@ -103,9 +103,8 @@ def add_reactions(tree: Tree, m: Motion, change: Motion, t: int):
 def driven_speed(tree: Tree, m: Motion, change: Motion, t: int):
     """How much drives and violated limits may add to the speed of a tree's fastest point.
 
-    ``change.velocity`` has bounds of what they add to a link's rate of turning and to the speed of its COM.
+    ``change.com`` has bounds of what they add to a link's rate of turning and to the speed of its COM.
     """
-    one = wp.vec3d(wp.float64(1.0), wp.float64(0.0), wp.float64(0.0))
     fastest = wp.float64(0.0)
     for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
         com = m.com[link]
@@ -113,12 +112,12 @@ def driven_speed(tree: Tree, m: Motion, change: Motion, t: int):
         moves = wp.float64(0.0)
         above = tree.links[link].parent
         if above >= 0:
-            turns = angular(change.velocity[above])[0]
-            moves = linear(change.velocity[above])[0] + turns * wp.length(com - m.com[above])
+            turns = change.com[above][0]
+            moves = change.com[above][1] + turns * wp.length(com - m.com[above])
         for dof in range(tree.links[link].dof_start, tree.links[link + 1].dof_start):
             turns += wp.length(angular(m.column[dof])) * m.drive_speed[dof]
             moves += wp.length(velocity_at(m.column[dof], com)) * m.drive_speed[dof]
-        change.velocity[link] = motion(turns * one, moves * one)
+        change.com[link] = wp.vec3d(turns, moves, wp.float64(0.0))
         fastest = wp.max(fastest, moves + turns * wp.float64(tree.link_radius[link]))
     return fastest
 

@@ -335,6 +335,11 @@ class Row:
         return self.law(vc)[1] == 0.0 and self.law(vc)[2] == 0.0
 
 
+def _sleeps(term):
+    contact = term.contact if isinstance(term, Spin) else term
+    return isinstance(contact, Contact) and contact.asleep
+
+
 def _term(contact, dofs):
     return contact.law, contact.J[:, dofs], contact.bias
 
@@ -364,9 +369,8 @@ class ConvexProblem:
         self.contacts, self.rows, self.terms = [], [], []
         """``terms`` has each as (law, J, bias): an affine vc and a law that gives cost, gamma and G."""
         self._place = {int(dof): i for i, dof in enumerate(self.dofs)}
-        sleeps = [(c.contact if isinstance(c, Spin) else c).asleep for c in contacts]
-        self._let_in(c for c, asleep in zip(contacts, sleeps, strict=True) if not asleep)
-        self._sleeping_contacts = [c for c, asleep in zip(contacts, sleeps, strict=True) if asleep]
+        self._let_in(c for c in contacts if not _sleeps(c))
+        self._sleeping_contacts = [c for c in contacts if _sleeps(c)]
         speed = np.maximum(np.abs(v0), np.abs(v_star))
         self._asleep = []
         for row in rows:
