@@ -278,6 +278,13 @@ def test_memory_of_many_worlds(worlds):
     assert report.contact_capacity >= 32 * worlds
 
 
+@pytest.mark.parametrize("gap", [0.0, 0.1])
+def test_all_shapes_have_the_gap_that_is_asked_for(gap):
+    """The ground and those of files among them."""
+    gaps = make_scene("quadruped", 2, gap=gap).model.shape_gap.numpy()
+    np.testing.assert_array_equal(gaps, np.float32(gap))
+
+
 def test_slots_of_many_piles():
     """Hundreds of bins of spheres have as many slots as spheres that fall into a pile have contacts."""
     worlds, spheres, per_sphere = 300, 32, 7
