@@ -99,6 +99,7 @@ def solve_kernel(evaluate_contact, real, iterative: bool = False, long_trees: bo
                     at.contacts += at.asleep
                     at.asleep = 0
                     now = go_on(now)
+                    now.woken = now.iterations
             now = bounce(m, pools.contacts, problem, at, now)
             if now.wants_step:
                 direction(tree, m, H, large, pools, problem, at, g, now.iterations)

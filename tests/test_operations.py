@@ -212,6 +212,7 @@ class Machine:
         v = self.solver.inspect().v
         truth = ReferenceSolver(self.model, **self.options, max_iterations=0).step(start, *self.last)
         for problem, _ in truth.solutions:
+            problem.wake_contacts(v[problem.dofs])
             self._take_bounds(problem)
             problem.wake(v[problem.dofs])
             self._assert_momentum_balance(problem, v[problem.dofs])

@@ -41,6 +41,7 @@ class Progress:
     looked: bool  # whether an iterate close to the minimum was asked for sleeping rows
     bounced: bool  # whether surfaces have met and are to part
     spent: int  # iterations until they had met
+    woken: int  # iterations until sleeping contacts were woken, which may take as many again
     stage: Stage
 
 
@@ -76,7 +77,7 @@ def verdict(tree: Tree, problem: Problem, at: Range, g: int, value: Value, now: 
             return COST
         if now.iterations >= EASY:
             return STALLED  # rounding left no direction that leads on, not even exact steps
-    if now.iterations >= settings.max_iterations:
+    if now.iterations - now.woken >= settings.max_iterations:
         return ITERATION_LIMIT
     return GOES_ON
 
@@ -93,7 +94,8 @@ def judge(
     now.by_island = False
     if converged:
         now.wants_bounds = False
-        if now.asked < LAST_RENEWALS:
+        # A solve that has taken long is asked once: the next ones take as long.
+        if now.asked == 0 or (now.asked < LAST_RENEWALS and 4 * now.iterations < settings.max_iterations):
             now.wants_bounds = far_off(tree, pools, problem, at, g, settings, now.asked > 0)
         now.asked += 1
     elif now.wants_bounds and islands:

@@ -542,7 +542,7 @@ def minimize(problem, v, options):
     allowed = RENEWALS if bounded and options.friction_bound == "solved" else 0
     most, islands, readable = allowed if problem.alone else 2 * allowed, None, set()
     renewals, renew, asked, iteration = 0, False, 0, 0
-    looked, before = False, v
+    looked, before, most_iterations = False, v, options.max_iterations
     slips = SlipDirections()
     while True:
         if renew:
@@ -566,14 +566,18 @@ def minimize(problem, v, options):
         if islands:
             readable = islands.settled(D * gradient, D * impulse, RENEWAL_RANGE[1])
         if converged:
-            renew, asked = allowed > 0 and asked < LAST_RENEWALS and problem.far_off(v, asked > 0), asked + 1
+            may_ask = asked == 0 or (asked < LAST_RENEWALS and 4 * iteration < options.max_iterations)
+            renew, asked = allowed > 0 and may_ask and problem.far_off(v, asked > 0), asked + 1
         dv = newton_direction(hessian, gradient, options.precision)
-        ended = converged or iteration == options.max_iterations or not gradient @ dv < 0.0
+        ended = converged or iteration == most_iterations or not gradient @ dv < 0.0
         close = residual <= CLOSE * scale and iteration >= EASY and not looked
         over = ended and not (renew and converged)
         if close or over:
             looked = True
-            if problem.wake(v) or (over and problem.wake_contacts(v)):
+            woken = problem.wake(v)
+            if not woken and over and problem.wake_contacts(v):
+                woken, most_iterations = True, iteration + options.max_iterations
+            if woken:
                 costs, stalled, renewals, renew, asked, looked, alpha = [], False, 0, False, 0, False, 0.0
                 continue
         before = v
