@@ -26,6 +26,15 @@ def link(builder, mass=1.0, inertia=0.1, **kwargs):
     return builder.add_link(mass=mass, inertia=wp.diag(wp.vec3(*diagonal)), lock_inertia=True, **kwargs)
 
 
+def collided(model):
+    """The model's own state, and the contacts that Newton finds in it."""
+    state, pipeline = model.state(), newton.CollisionPipeline(model)
+    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
+    contacts = pipeline.contacts()
+    pipeline.collide(state, contacts)
+    return state, contacts
+
+
 def weightless():
     """A builder without gravity."""
     return newton.ModelBuilder(gravity=(0.0, 0.0, 0.0))

@@ -6,7 +6,7 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
-from rig import G, Rig, link, put, tight
+from rig import G, Rig, collided, link, put, tight
 
 from newton_sap import SolverSAP
 from newton_sap.reference import ReferenceSolver
@@ -579,11 +579,7 @@ def passed_over_as_by_the_reference(model, law, some=True):
     """Compare a step, in which not all contacts act."""
     model = model.finalize() if isinstance(model, newton.ModelBuilder) else model
     options = tight(optimality_rel=1e-11) | {"contact_model": law}
-    state, out = model.state(), model.state()
-    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
-    pipeline = newton.CollisionPipeline(model)
-    contacts = pipeline.contacts()
-    pipeline.collide(state, contacts)
+    (state, contacts), out = collided(model), model.state()
     truth = ReferenceSolver(model, **options).step(state, model.control(), contacts, DT)
     solver = SolverSAP(model, **options)
     solver.step(state, out, None, contacts, DT)

@@ -4,7 +4,7 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
-from rig import link, tight
+from rig import collided, link, tight
 
 from newton_sap import SolverSAP
 from newton_sap.bench.scenes import make_scene
@@ -46,11 +46,7 @@ def test_what_a_step_itself_sets_in_motion_stops_at_a_wall(by, law):
     """All contacts sleep when the step begins, and it ends at the wall, 5 mm ahead, as the reference does."""
     model = pushed(by)
     options = tight(optimality_rel=1e-11) | {"contact_model": law}
-    state, out = model.state(), model.state()
-    newton.eval_fk(model, model.joint_q, model.joint_qd, state)
-    pipeline = newton.CollisionPipeline(model)
-    contacts = pipeline.contacts()
-    pipeline.collide(state, contacts)
+    (state, contacts), out = collided(model), model.state()
     solver = SolverSAP(model, **options)
     solver.step(state, out, None, contacts, DT)
     assert solver.report().healthy and solver.report().contacts[0] > 0
