@@ -125,9 +125,10 @@ class SolverReport:
         return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
 
 
-def allocate_stats(groups: int, device) -> Stats:
+def allocate_stats(topology, device) -> Stats:
     """Return counters that are zero."""
-    return allocate(Stats, {"*": 1, "groups": groups, "without_normal": groups}, device)
+    sizes = dict.fromkeys(("groups", "without_normal"), topology.group_count)
+    return allocate(Stats, {"*": 1, **sizes, "clusters": topology.tree_count if topology.has_islands else 0}, device)
 
 
 def read_report(

@@ -1,5 +1,5 @@
-"""The kernel that finds the velocities of every group: assembly, then Newton's loop of evaluation, tests, direction and line
-search, until the group is done. One function more around the loop, and large groups take 1.07 of the time."""
+"""The kernel that finds the velocities of every cluster: assembly, then Newton's loop of evaluation, tests, direction and line
+search, until the cluster is done. One function more around the loop, and large groups take 1.07 of the time."""
 
 from functools import cache
 
@@ -10,7 +10,7 @@ from .linalg.cholesky import begin_rows
 from .linalg.lanes import REGISTERS, sync
 from .minimizer.impacts import bounce
 from .minimizer.line_search import line_search
-from .minimizer.newton import range_of, record, search_direction
+from .minimizer.newton import entries_of, range_of, record, search_direction
 from .minimizer.objective import Value, objective
 from .minimizer.progress import (
     COST,
@@ -30,8 +30,8 @@ from .minimizer.settings import Settings
 from .minimizer.sleeping_contacts import sleeping_contacts
 from .minimizer.sleeping_rows import wake_rows
 from .packed import pack_large_groups, pack_motion, pack_pools, pack_problem, pack_tree
-from .prefetch import fetch_group
-from .problem import assemble_group
+from .prefetch import fetch_cluster
+from .problem import assemble_cluster
 from .workspace import Bodies, Joints, LargeGroups, Motion, NoLargeGroups, Pools, Problem, Stats, Tree
 
 
@@ -64,51 +64,53 @@ def solve_kernel(evaluate_contact, real, iterative: bool = False, long_trees: bo
         H: wp.array[real],
         large: room,
     ):
-        """v = argmin 1/2 (v - v*)^T A (v - v*) + sum_i l_i(J_i v + b_i); one block per group."""
+        """v = argmin 1/2 (v - v*)^T A (v - v*) + sum_i l_i(J_i v + b_i); one block per cluster, the first of its
+        entries."""
         block, lane = wp.tid()
-        g = tree.first_group + block
-        fetch_group(tree, m, pools, problem, g + 1)
+        k, end = entries_of(tree, block)
+        fetch_cluster(tree, m, pools, problem, end)
         pack_tree(tree)
         pack_motion(m)
         pack_pools(pools)
         pack_problem(problem)
         if wp.static(iterative):
             pack_large_groups(large)
-        if wp.static(assembles):
-            assemble_group(tree, joints, bodies, m, pools, problem, step, g, lane)
+        while k < end and problem.clusters.entry[k].trees > 0:
+            if wp.static(assembles):
+                assemble_cluster(tree, joints, bodies, m, pools, problem, step, k, lane)
+                sync()
+            at = range_of(tree, pools, problem, k, lane)
+            if lane == 0:
+                begin_rows(problem.last, problem.first, at.base, at.unknowns)
             sync()
-        at = range_of(tree, pools, problem, g, lane)
-        if lane == 0:
-            begin_rows(problem.last, problem.first, at.base, at.unknowns)
-        sync()
-        value = Value()
-        now = begin(at)
-        while now.reason == GOES_ON:
-            if now.wants_bounds:
-                now = take_bounds(tree, pools.contacts, problem, at, now, settings)
-            value = evaluate(pools, problem, at)
-            now = judge(tree, pools, problem, at, g, value, now, settings)
-            if pools.rows.asleep[g] > 0 and look_due(value, now):
-                now.looked = True
-                rows = wake_rows(tree, pools.rows, problem, at, g)
-                if rows > at.rows:
-                    at.rows = rows
-                    now = go_on(now)
-            if at.asleep > 0 and now.reason != GOES_ON and now.reason != NON_FINITE:
-                if would_act(pools.contacts, problem, at):
-                    at.contacts += at.asleep
-                    at.asleep = 0
-                    now = go_on(now)
-                    now.woken = now.iterations
-            now = bounce(m, pools.contacts, problem, at, now)
-            if now.wants_step:
-                direction(tree, m, H, large, pools, problem, at, g, now.iterations)
-                length = search(pools, problem, at, settings, value.cost, now.iterations)
-                now = take_step(pools.contacts, problem, at, now, length)
-        if now.reason == STALLED or now.reason == ITERATION_LIMIT:
-            if only_rounding(tree, pools, problem, at, g, value, settings):
-                now.reason = COST
-        dofs = tree.groups[g + 1].dof_start - tree.groups[g].dof_start
-        record(m, pools.contacts, problem, stats, at, g, value, now, dofs)
+            value = Value()
+            now = begin(at)
+            while now.reason == GOES_ON:
+                if now.wants_bounds:
+                    now = take_bounds(tree, pools.contacts, problem, at, now, settings)
+                value = evaluate(pools, problem, at)
+                now = judge(tree, pools, problem, at, value, now, settings)
+                if problem.clusters.entry[k].rows_asleep > 0 and look_due(value, now):
+                    now.looked = True
+                    rows = wake_rows(pools.rows, problem, at)
+                    if rows > at.rows:
+                        at.rows = rows
+                        now = go_on(now)
+                if at.asleep > 0 and now.reason != GOES_ON and now.reason != NON_FINITE:
+                    if would_act(pools.contacts, problem, at):
+                        at.contacts += at.asleep
+                        at.asleep = 0
+                        now = go_on(now)
+                        now.woken = now.iterations
+                now = bounce(m, pools.contacts, problem, at, now)
+                if now.wants_step:
+                    direction(tree, m, H, large, pools, problem, at, now.iterations)
+                    length = search(pools, problem, at, settings, value.cost, now.iterations)
+                    now = take_step(pools.contacts, problem, at, now, length)
+            if now.reason == STALLED or now.reason == ITERATION_LIMIT:
+                if only_rounding(pools, problem, at, value, settings):
+                    now.reason = COST
+            record(tree, m, pools.contacts, problem, stats, at, value, now)
+            k += at.trees
 
     return solve

@@ -48,7 +48,7 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
     """Explain the step from ``state_in`` to ``state_out``; see :meth:`newton_sap.SolverSAP.inverse_dynamics`."""
     contacts = solver.contacts if contacts is None else contacts
     frame = solver._open_frame(state_in, state_in, control, contacts, dt)
-    stats = allocate_stats(solver.topology.group_count, solver.device)
+    stats = allocate_stats(solver.topology, solver.device)
     place(solver, state_out)
     observed = solver.flights.observe(solver)
     # No iteration: evaluates once, at the observed velocity.
@@ -65,7 +65,7 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
             # Finds which friction bounds and which rebounds the step came to.
             solver._solve(solver._solve_kernel, frame, stats, solver._settings)
             solver.flights.bend(solver, frame, observed)
-            solver.launches.groups(restart_from, [solver.motion, solver.problem, observed.v])
+            solver.launches.clusters(restart_from, [solver.motion, solver.problem, observed.v])
             solver._solve(evaluate, frame, stats, settings)
     return _collect(solver, stats, observed.v.numpy(), frame.dt)
 
@@ -74,9 +74,9 @@ def _collect(solver, stats: Stats, observed: np.ndarray, dt: float) -> InverseDy
     topology, motion, problem, pool = solver.topology, solver.motion, solver.problem, solver.pool
     slots = dof_slots(topology.arrays, solver.model.joint_dof_count)
     explained = np.zeros(topology.dof_count)
-    counts, dofs, impulse = problem.count.numpy(), problem.dof.numpy(), problem.impulse.numpy()
-    for g, first in enumerate(topology.arrays["group_dof_start"][:-1]):
-        here = slice(first, first + counts[g])
+    clusters, dofs, impulse = problem.clusters.entry.numpy(), problem.dof.numpy(), problem.impulse.numpy()
+    for cluster in clusters[clusters["trees"] > 0]:
+        here = slice(cluster["dof_start"], cluster["dof_start"] + cluster["unknowns"])
         explained[dofs[here]] = impulse[here]
     view = solver.inspect()
     total = np.zeros(len(view.v_star))

@@ -140,6 +140,11 @@ class Launches:
         """Launch one block per group, with the same first argument."""
         self._share(wp.launch_tiled, kernel, operator.attrgetter("group_count"), inputs)
 
+    def clusters(self, kernel, inputs: list) -> None:
+        """Launch blocks for clusters (``minimizer.newton.entries_of``), with the same first argument."""
+        count = "group_count" if self.device.is_cpu else "tree_count"
+        self._share(wp.launch_tiled, kernel, operator.attrgetter(count), inputs)
+
     def wait(self) -> None:
         """Launch what waits; a graph is recorded, and replayed, by one thread. Raises what went wrong in others."""
         if self._unbroken:

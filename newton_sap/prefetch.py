@@ -86,16 +86,18 @@ def fetch_tree(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, change: Mo
 
 
 @wp.func
-def fetch_group(tree: Tree, m: Motion, pools: Pools, problem: Problem, g: int):
-    """What a group's assembly and minimisation need, if there is one of that number."""
-    if wp.block_dim() == 1 and g + 1 < tree.groups.shape[0]:
-        dof = tree.groups[g].dof_start
-        fetch_unknowns(problem, dof, tree.groups[g + 1].dof_start)
-        row = ROWS_PER_DOF * dof
-        fetch_rows(pools.rows, row, row + pools.rows.count[g])
-        slot = pools.contacts.group_start[g]
-        next_slot = slot + pools.contacts.group_count[g]
-        fetch_contacts(pools.contacts, slot, next_slot)
-        fetch_jacobians(pools.contacts, pools.contacts.stride * slot, pools.contacts.stride * next_slot)
-        block = tree.trees[tree.groups[g].tree_start].block_start
-        fetch_mass_matrix(m, block, tree.trees[tree.groups[g + 1].tree_start].block_start)
+def fetch_cluster(tree: Tree, m: Motion, pools: Pools, problem: Problem, k: int):
+    """What a cluster's assembly and minimisation need, if there is one of that entry."""
+    if wp.block_dim() == 1 and k + 1 < problem.clusters.entry.shape[0]:
+        cluster = problem.clusters.entry[k]
+        fetch_unknowns(problem, cluster.dof_start, problem.clusters.entry[k + cluster.trees].dof_start)
+        row = ROWS_PER_DOF * cluster.dof_start
+        fetch_rows(pools.rows, row, row + cluster.rows)
+        next_slot = cluster.contact_start + cluster.contacts
+        fetch_contacts(pools.contacts, cluster.contact_start, next_slot)
+        fetch_jacobians(
+            pools.contacts, pools.contacts.stride * cluster.contact_start, pools.contacts.stride * next_slot
+        )
+        # Of a group of one cluster those of all trees, else what lies behind the first.
+        last = cluster.tree + cluster.trees
+        fetch_mass_matrix(m, tree.trees[cluster.tree].block_start, tree.trees[last].block_start)

@@ -1,4 +1,4 @@
-"""The step's convex problem, group by group: which trees take part, their unknowns, the rows and contact Jacobians."""
+"""The step's convex problem, cluster by cluster: which trees take part, their unknowns, the rows and contact Jacobians."""
 
 import warp as wp
 
@@ -12,13 +12,14 @@ from .constraints.lagged import bound_friction
 from .constraints.restitution import NEVER, NO_REBOUND, apply_restitution
 from .linalg.cholesky import widen_skyline
 from .linalg.lanes import REGISTERS, sync
-from .minimizer.objective import contact_velocity, mass_times
+from .minimizer.newton import entries_of
+from .minimizer.objective import cluster_tree, contact_velocity, mass_times
 from .multibody.efforts import gravity_of
 from .multibody.joints import turns_freely
 from .multibody.mass_matrix import diagonal_entry
 from .multibody.spatial import angular, to_mat33d, velocity_at
 from .packed import pack_motion, pack_pools, pack_problem, pack_tree
-from .prefetch import fetch_group
+from .prefetch import fetch_cluster
 from .workspace import ROWS_PER_DOF, Bodies, ContactPool, Joints, Motion, Pools, Problem, RowPool, Tree
 
 wp.set_module_options({"enable_backward": False})
@@ -49,33 +50,37 @@ def gather_rows(
     pools: Pools,
     problem: Problem,
     step: JointInput,
-    g: int,
+    k: int,
     dt: wp.float64,
 ):
-    """All scalar rows of a group, dof after dof; sleeping ones from the end on.
+    """All scalar rows of a cluster, tree after tree; sleeping ones from the end on.
 
     A row that takes part touches its tree, as do couplings.
     """
-    start = ROWS_PER_DOF * tree.groups[g].dof_start
-    last = ROWS_PER_DOF * tree.groups[g + 1].dof_start - 1
+    trees = problem.clusters.entry[k].trees
+    start = ROWS_PER_DOF * problem.clusters.entry[k].dof_start
+    last = ROWS_PER_DOF * problem.clusters.entry[k + trees].dof_start - 1
     at = wp.vec2i(start, last)
-    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
+    for i in range(trees):
+        t = cluster_tree(problem, k, trees, i)
         problem.tree_start[t] = UNTOUCHED
         before = at[0]
         for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
             at = link_rows(tree, joints, m, pools.rows, step, link, at, dt)
         if at[0] > before or pools.couplers.touched[t] == 1:
             problem.tree_start[t] = 0
-    pools.rows.count[g] = at[0] - start
-    pools.rows.asleep[g] = last - at[1]
+    problem.clusters.entry[k].rows = at[0] - start
+    problem.clusters.entry[k].rows_asleep = last - at[1]
 
 
 @wp.func
-def number_unknowns(tree: Tree, m: Motion, problem: Problem, g: int):
+def number_unknowns(tree: Tree, m: Motion, problem: Problem, k: int):
     """Number the free dofs of touched trees through; start from the old velocity."""
-    base = tree.groups[g].dof_start
+    trees = problem.clusters.entry[k].trees
+    base = problem.clusters.entry[k].dof_start
     n = int(0)
-    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
+    for of_cluster in range(trees):
+        t = cluster_tree(problem, k, trees, of_cluster)
         first = tree.trees[t].dof_start
         size = tree.trees[t + 1].dof_start - first
         locked = m.locked[t]
@@ -94,7 +99,7 @@ def number_unknowns(tree: Tree, m: Motion, problem: Problem, g: int):
                 problem.row_start[u] = 0
                 problem.row_end[u] = 0
             n += size - locked
-    problem.count[g] = n
+    problem.clusters.entry[k].unknowns = n
 
 
 @wp.func
@@ -104,14 +109,28 @@ def shift_of(tree: Tree, m: Motion, problem: Problem, t: int):
 
 
 @wp.func
-def number_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, g: int):
+def base_of(tree: Tree, problem: Problem, t: int):
+    """Where the unknowns of a tree's cluster begin."""
+    g = tree.trees[t].group
+    k = tree.groups[g].tree_start
+    if k + 1 < tree.groups[g + 1].tree_start:
+        k = problem.clusters.of_tree[t]
+    return problem.clusters.entry[k].dof_start
+
+
+@wp.func
+def number_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, k: int):
     """Point rows at unknowns and unknowns at their rows."""
-    base = tree.groups[g].dof_start
+    trees = problem.clusters.entry[k].trees
+    base = problem.clusters.entry[k].dof_start
     r = ROWS_PER_DOF * base
-    end = r + rows.count[g]
-    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
+    end = r + problem.clusters.entry[k].rows
+    for i in range(trees):
+        t = cluster_tree(problem, k, trees, i)
         shift = base + shift_of(tree, m, problem, t)
-        while r < end and rows.unknown[r] < tree.trees[t + 1].dof_start:
+        first = tree.trees[t].dof_start
+        after = tree.trees[t + 1].dof_start
+        while r < end and rows.unknown[r] >= first and rows.unknown[r] < after:
             u = rows.unknown[r] + shift
             rows.unknown[r] = u - base
             if problem.row_end[u] == 0:
@@ -121,11 +140,11 @@ def number_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, g: int):
 
 
 @wp.func
-def number_sleeping_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, g: int):
+def number_sleeping_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, k: int):
     """Point sleeping rows at unknowns; those of trees that nothing touches are dropped, for they move freely."""
-    last = ROWS_PER_DOF * tree.groups[g + 1].dof_start - 1
+    last = ROWS_PER_DOF * problem.clusters.entry[k + problem.clusters.entry[k].trees].dof_start - 1
     kept = int(last)
-    for down in range(rows.asleep[g]):
+    for down in range(problem.clusters.entry[k].rows_asleep):
         r = last - down
         dof = rows.unknown[r]
         t = tree.links[tree.dofs[dof].link].tree
@@ -134,7 +153,7 @@ def number_sleeping_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem,
             if kept > r:
                 rows.law[kept] = rows.law[r]
             kept -= 1
-    rows.asleep[g] = last - kept
+    problem.clusters.entry[k].rows_asleep = last - kept
 
 
 @wp.func
@@ -378,17 +397,17 @@ def prepare_contact(
 
 
 @wp.func
-def number_problem(tree: Tree, joints: Joints, m: Motion, pools: Pools, problem: Problem, step: StepInput, g: int):
+def number_problem(tree: Tree, joints: Joints, m: Motion, pools: Pools, problem: Problem, step: StepInput, k: int):
     """Serial part: gather rows, find the touched trees and number their unknowns."""
-    start = pools.contacts.group_start[g]
-    count = pools.contacts.group_count[g]
-    gather_rows(tree, joints, m, pools, problem, step.joints, g, step.dt)
+    start = problem.clusters.entry[k].contact_start
+    count = problem.clusters.entry[k].contacts
+    gather_rows(tree, joints, m, pools, problem, step.joints, k, step.dt)
     for i in range(count):
         mark_tree(tree, problem, pools.contacts.link_a[start + i])
         mark_tree(tree, problem, pools.contacts.link_b[start + i])
-    number_unknowns(tree, m, problem, g)
-    number_rows(tree, m, pools.rows, problem, g)
-    number_sleeping_rows(tree, m, pools.rows, problem, g)
+    number_unknowns(tree, m, problem, k)
+    number_rows(tree, m, pools.rows, problem, k)
+    number_sleeping_rows(tree, m, pools.rows, problem, k)
 
 
 @wp.func
@@ -409,7 +428,7 @@ def measure_free_motion(problem: Problem, u: int):
 
 
 @wp.func
-def assemble_group(
+def assemble_cluster(
     tree: Tree,
     joints: Joints,
     bodies: Bodies,
@@ -417,15 +436,15 @@ def assemble_group(
     pools: Pools,
     problem: Problem,
     step: StepInput,
-    g: int,
+    k: int,
     lane: int,
 ):
-    """Lane 0 of a group's block gathers and numbers, all lanes build Jacobians and regularisation."""
-    start = pools.contacts.group_start[g]
-    count = pools.contacts.group_count[g]
-    base = tree.groups[g].dof_start
+    """Lane 0 of a cluster's block gathers and numbers, all lanes build Jacobians and regularisation."""
+    start = problem.clusters.entry[k].contact_start
+    count = problem.clusters.entry[k].contacts
+    base = problem.clusters.entry[k].dof_start
     if lane == 0:
-        number_problem(tree, joints, m, pools, problem, step, g)
+        number_problem(tree, joints, m, pools, problem, step, k)
     sync()
     for slot in range(start + lane, start + count, wp.block_dim()):
         prepare_contact(tree, joints, bodies, m, pools.contacts, problem, step.contacts, slot, base, step.dt)
@@ -435,8 +454,9 @@ def assemble_group(
             n0 = pools.contacts.n0[pools.contacts.spin_of[slot]]
             pools.contacts.n0[slot] = wp.where(step.contacts.spins_wait == 1, wp.float64(0.0), n0)
             pools.contacts.slip_scale[slot] = step.contacts.stiction_tolerance
-    write_excess(m, problem, base, problem.count[g], lane)
-    for u in range(base + lane, base + problem.count[g], wp.block_dim()):
+    unknowns = problem.clusters.entry[k].unknowns
+    write_excess(m, problem, base, unknowns, lane)
+    for u in range(base + lane, base + unknowns, wp.block_dim()):
         measure_free_motion(problem, u)
 
 
@@ -450,24 +470,29 @@ def assemble_problem(
     problem: Problem,
     step: StepInput,
 ):
-    """One block per group, where ``assemble_couplings`` has to add rows before the minimiser begins."""
+    """One block per cluster, where ``assemble_couplings`` has to add rows before the minimiser begins."""
     block, lane = wp.tid()
-    g = tree.first_group + block
-    fetch_group(tree, m, pools, problem, g + 1)
+    k, end = entries_of(tree, block)
+    fetch_cluster(tree, m, pools, problem, end)
     pack_tree(tree)
     pack_motion(m)
     pack_pools(pools)
     pack_problem(problem)
-    assemble_group(tree, joints, bodies, m, pools, problem, step, g, lane)
+    while k < end and problem.clusters.entry[k].trees > 0:
+        assemble_cluster(tree, joints, bodies, m, pools, problem, step, k, lane)
+        k += problem.clusters.entry[k].trees
 
 
 @wp.kernel
 def restart_from(tree: Tree, m: Motion, problem: Problem, v: wp.array[wp.float64]):
     """Put the unknowns at a given velocity, with the products that go along."""
     block, lane = wp.tid()
-    g = tree.first_group + block
-    base = tree.groups[g].dof_start
-    for i in range(lane, problem.count[g], wp.block_dim()):
-        problem.v[base + i] = v[problem.dof[base + i]]
-    sync()
-    write_excess(m, problem, base, problem.count[g], lane)
+    k, end = entries_of(tree, block)
+    while k < end and problem.clusters.entry[k].trees > 0:
+        base = problem.clusters.entry[k].dof_start
+        unknowns = problem.clusters.entry[k].unknowns
+        for i in range(lane, unknowns, wp.block_dim()):
+            problem.v[base + i] = v[problem.dof[base + i]]
+        sync()
+        write_excess(m, problem, base, unknowns, lane)
+        k += problem.clusters.entry[k].trees

@@ -12,7 +12,18 @@ from collections.abc import Iterable
 import numpy as np
 import warp as wp
 
-from .workspace import OF_SPINS, ROWS_PER_DOF, ContactPool, Motion, Problem, RowPool, allocate, copy_bundle
+from .workspace import (
+    OF_SPINS,
+    ROWS_PER_DOF,
+    ClusterEntry,
+    Clusters,
+    ContactPool,
+    Motion,
+    Problem,
+    RowPool,
+    allocate,
+    copy_bundle,
+)
 
 CONTACT = (
     "phi0", "stiffness", "relaxation_time", "dissipation", "mu", "mu_torsional", "mu_rolling", "rebound", "R_t", "R_n", "v_hat",
@@ -39,7 +50,7 @@ class Scratch:
     """The solver's bundles hold the places."""
 
     def __init__(self, topology, threads: int, model):
-        self.device = model.device
+        self.device, self.has_gradients = model.device, model.requires_grad
         self.parts = parts = len(topology.part_start) - 1
         # Gradients read it after the step, blocks of large groups name it, and groups that meet wait for each other.
         outlives = model.requires_grad or topology.needs_iterations or topology.groups_meet
@@ -124,27 +135,45 @@ def allocate_motion(scratch: Scratch, topology) -> tuple[Motion, Motion]:
 
 def allocate_rows(scratch: Scratch, topology) -> RowPool:
     """Return room for the scalar rows of all dofs."""
-    counts = {"*": ROWS_PER_DOF * topology.dof_count, "count": topology.group_count, "asleep": topology.group_count}
+    counts = {"*": ROWS_PER_DOF * topology.dof_count}
     return scratch.allocate(RowPool, counts, dict.fromkeys(ROW, ROWS_PER_DOF * topology.part_dofs))
+
+
+def allocate_clusters(topology, split: bool, device) -> Clusters:
+    """Return clusters that are whole groups; ``split`` says whether contacts may part them later."""
+    trees = topology.tree_count
+    starts = topology.arrays["group_tree_start"]
+    entry = np.zeros(trees + 1, dtype=ClusterEntry.numpy_dtype())
+    entry["tree"], entry["dof_start"] = np.arange(trees + 1), topology.arrays["tree_dof_start"]
+    filled = starts[:-1][np.diff(starts) > 0]
+    entry["trees"][filled] = np.diff(starts)[np.diff(starts) > 0]
+    own = np.arange(trees if topology.has_islands else 0)
+    clusters = Clusters()
+    clusters.entry = wp.array(entry, dtype=ClusterEntry, device=device)
+    clusters.order = wp.array(own, dtype=wp.int32, device=device)
+    clusters.of_tree = wp.array(starts[topology.arrays["tree_group"]][: len(own)], dtype=wp.int32, device=device)
+    clusters.most_dofs, clusters.most_trees = topology.largest_cluster
+    clusters.split = int(split and topology.has_islands)
+    return clusters
 
 
 def allocate_problem(scratch: Scratch, topology) -> Problem:
     """Return room for all dofs as unknowns."""
-    counts = {"*": topology.dof_count, "count": topology.group_count}
+    counts = {"*": topology.dof_count}
     counts |= dict.fromkeys(("tree_start", "island", "readable"), topology.tree_count)
     counts["added_inertia"] = 36 * topology.link_count if topology.has_long_trees else 0
     starts = dict.fromkeys(UNKNOWN, topology.part_dofs)
-    if not topology.several_trees:
-        counts["first"], starts["first"] = 0, 0 * topology.part_dofs
     if not topology.has_islands:
-        counts |= dict.fromkeys(("island", "readable"), 0)
-    return scratch.allocate(Problem, counts, starts)
+        counts |= dict.fromkeys(("island", "readable", "first"), 0)
+        starts["first"] = 0 * topology.part_dofs
+    clusters = allocate_clusters(topology, not scratch.has_gradients, scratch.device)  # gradients read a group at once
+    return scratch.allocate(Problem, counts, starts, clusters=clusters)
 
 
 def allocate_contacts(scratch: Scratch, part_start, groups: int, links: int, stride: int, spins: bool) -> ContactPool:
     """Return a contact pool with the slots of each part, whose pairs have at most ``stride`` unknowns."""
     capacity = int(part_start[-1])
-    counts = {"*": capacity, "group_count": groups, "group_awake": groups, "group_start": groups, "last_surface": links}
+    counts = {"*": capacity, "group_count": groups, "group_start": groups, "last_surface": links}
     counts |= dict.fromkeys(JACOBIAN, capacity * stride)
     starts = dict.fromkeys(CONTACT, part_start) | dict.fromkeys(JACOBIAN, part_start * stride)
     if not spins:

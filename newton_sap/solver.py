@@ -12,7 +12,7 @@ import warp as wp
 from . import attributes
 from . import observables as observe
 from .at_rest import apply_damping_ratios, check_mass_matrix
-from .boundary import bundles, couplings, output
+from .boundary import bundles, clusters, couplings, output
 from .boundary.capacity import contact_capacity, newton_capacity
 from .boundary.contacts import (
     collect_contacts,
@@ -56,6 +56,7 @@ from .inverse import InverseDynamics, inverse_dynamics
 from .launches import Launches, load_kernels
 from .mechanics import energy_and_momentum
 from .memory import memory_by_buffer
+from .minimizer.newton import count_clusters
 from .minimizer.settings import Settings
 from .multibody.free_motion import free_motion
 from .multibody.integration import UPDATES, integrate
@@ -269,7 +270,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         """The same, counting in ``stats`` what finds no room."""
         if frame.rows is None or not self.model.shape_count:
             self.pool.group_count.zero_()
-            self.pool.group_awake.zero_()
+            self.launches.groups(clusters.clear_clusters, [self.problem.clusters])
             if frame.rows is not None:
                 self.launches.at_once(count_foreign, 1, [stats, frame.rows])
             return
@@ -281,7 +282,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self.launches.part_items(collect_contacts, len(arrivals.next), [*tables, *given])
         self.launches.groups(enter_late, [self.shapes, arrivals, frame.rows, self.contact_options])
         self.launches.parts(number_slots, [arrivals])
-        self.launches.groups(fill_contacts, [*tables, self.pool, *given])
+        self.launches.groups(fill_contacts, [*tables, self.pool, *given, self.problem.clusters])
 
     def _assemble(self, frame: Frame) -> None:
         """Rows, unknowns, contact Jacobians and regularisation of every group, if the kernel that minimises does not begin with
@@ -291,7 +292,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         if self._coupling_kernels:
             self.launches.groups(touch_trees, [self.couplings, self.couplers])
         inputs = [self.joints, self.bodies, self.motion, self.pools, self.problem, frame.step]
-        self.launches.groups(assemble_problem, inputs)
+        self.launches.clusters(assemble_problem, inputs)
         for kernel in self._coupling_kernels:
             inputs = [self.joints, self.couplings, self.motion, self.couplers, self.problem]
             self.launches.groups(kernel, [*inputs, frame.step.joints, frame.dt])
@@ -307,7 +308,9 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
     def _solve(self, kernel, frame: Frame, stats: Stats, settings: Settings) -> None:
         """The same by a kernel of :meth:`_make_solve_kernel`, counting in ``stats``."""
         inputs = [self.joints, self.bodies, self.motion, self.pools, self.problem, frame.step, stats, settings]
-        self.launches.groups(kernel, [*inputs, self.hessian, self.large])
+        self.launches.clusters(kernel, [*inputs, self.hessian, self.large])
+        if self.problem.clusters.split:
+            self.launches.groups(count_clusters, [self.problem.clusters, stats])
 
     def _integrate(self, frame: Frame) -> None:
         """Coordinates at the end of the step, the velocity in the caller's order, and the bodies there."""
@@ -322,12 +325,10 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
     def _publish(self, frame: Frame) -> None:
         """What no joint of a tree moves: loose bodies, and coordinates of joints that close loops."""
         if frame.state_in is not frame.state_out and self.topology.link_count < self.model.body_count:
-            self.launches.single(
-                output.keep_loose_bodies, self.model.body_count, [self.tree, frame.before, frame.after]
-            )
+            inputs = [self.tree, frame.before, frame.after]
+            self.launches.single(output.keep_loose_bodies, self.model.body_count, inputs)
         if self.topology.loop_joints:
-            inputs = [self.tree, self.joints, self.couplings, self.motion_after, frame.orders, frame.after]
-            inputs += [frame.dt]
+            inputs = [self.tree, self.joints, self.couplings, self.motion_after, frame.orders, frame.after, frame.dt]
             self.launches.single(output.loop_kernel(), self.couplings.kind.shape[0], inputs)
         self._keep_tendons(frame)
 
@@ -534,10 +535,9 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self.hung_loads = HungLoads(self.tree, self.couplings, size, self.model)
         self.touching = Touching(self.couplings, size, self.model, moves)
         self.flights = Flights(self.motion, self.couplings, size, self.model, self.options.position_update)
-        self.large = NoLargeGroups()
         self.launches = Launches(self.tree, size, self.scratch, self.options.threads, device)
-        self.frames = Frames()
-        self.stats = allocate_stats(size.group_count, device)
+        self.large, self.frames = NoLargeGroups(), Frames()
+        self.stats = allocate_stats(size, device)
         scalar = wp.float64 if self.options.precision == "float64" else wp.float32
         self.hessian = wp.zeros(size.hessian_size, dtype=scalar, device=device)
         self._follow_tied = couplings.follow_kernel(moves, scalar)
@@ -580,7 +580,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         stages += [assemble_problem] if self._assembles_apart else []
         stages += [touch_trees, *self._coupling_kernels] if self._coupling_kernels else []
         stages += [] if self._follow_tied is None else [self._follow_tied]
-        stages += [self._solve_kernel, integrate, *self.flights.kernels]
+        stages += [self._solve_kernel, count_clusters, integrate, *self.flights.kernels]
         stages += [output.keep_loose_bodies] if self.topology.link_count < self.model.body_count else []
         stages += [output.loop_kernel()] if self.topology.loop_joints else []
         load_kernels([*stages, clear_stats], self.device)

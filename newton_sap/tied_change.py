@@ -254,8 +254,8 @@ def follow_tied_kernel(real):
         pack_motion(change)
         pack_pools(pools)
         pack_problem(problem)
-        at = range_of(tree, pools, problem, g, lane)
-        matrix = skyline_of(problem, at, tree.groups[g].hessian_start)
+        at = range_of(tree, pools, problem, tree.groups[g].tree_start, lane)  # couplings make a group one cluster
+        matrix = skyline_of(problem, at)
         factor_held(m, H, matrix, pools, problem, at)
         gather_loads(tree, joints, m, change, efforts, step, g, at)
         change_by(tree, m, H, matrix, pools, problem, m.travel, at)

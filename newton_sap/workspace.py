@@ -3,8 +3,9 @@
 Lengths: ``G`` solve groups, ``P`` parts of them, ``T`` trees, ``L`` links, ``D`` dofs, ``C`` contact slots, ``K`` couplings,
 ``R`` rows of couplers. Units: [q] is that of a coordinate, m or rad, and [tau] that of its force, N or N m.
 
-A *solve group* is a set of trees minimised together (one world), a *tree* is a root with everything below it, a *link* is
-one body with the tree joint that moves it; a root that no joint moves flies freely. Groups, trees, links and dofs are
+A *solve group* is a set of trees that may ever meet (one world), a *cluster* is those of a group that may push each other in this
+step, which are minimised together, a *tree* is a root with everything below it, a *link* is one body with the tree joint that moves
+it; a root that no joint moves flies freely. Groups, trees, links and dofs are
 contiguous: the links of a tree lie between two entries of ``tree_link_start``, and so on. Spatial vectors are angular
 first, in world axes, about the world origin.
 """
@@ -52,7 +53,7 @@ class TreeEntry:
 class GroupEntry:
     """Where a group's trees, dofs and Hessian begin."""
 
-    hessian_start: wp.int64  # -1 where the Hessian is kept in blocks
+    hessian_start: wp.int64  # -1 - that of its clusters where the group is too large for one
     tree_start: int
     dof_start: int
 
@@ -260,10 +261,7 @@ class ContactPool:
 
     part_start: wp.array[wp.int32]  # (P + 1,) slots of each part
     group_count: wp.array[wp.int32]  # (G,)
-    group_awake: wp.array[
-        wp.int32
-    ]  # (G,) how many of them take part; those that sleep (minimizer/sleeping_contacts.py) lie behind
-    group_start: wp.array[wp.int32]  # (G,) a group's slots are contiguous, and of both kinds sorted by shapes and point
+    group_start: wp.array[wp.int32]  # (G,) a group's slots are contiguous, cluster after cluster
     last_surface: wp.array[
         wp.int32
     ]  # (L,) slot + 1 of the last contact of a link with a surface that may have edges inside; stale where it has none
@@ -319,13 +317,11 @@ class RowLaw:
 
 @wp.struct
 class RowPool:
-    """Scalar clamped-linear rows, group after group, with room for ``ROWS_PER_DOF`` of each dof.
+    """Scalar clamped-linear rows, cluster after cluster, with room for ``ROWS_PER_DOF`` of each dof.
 
-    Those that take part come first in a group's range; limits that sleep (``minimizer/sleeping_rows.py``) lie at its end.
+    Those that take part come first in a cluster's range; limits that sleep (``minimizer/sleeping_rows.py``) lie at its end.
     """
 
-    count: wp.array[wp.int32]  # (G,) that take part
-    asleep: wp.array[wp.int32]  # (G,)
     unknown: wp.array[wp.int32]  # problem index; the tree's dof until unknowns are numbered
     law: wp.array[RowLaw]
     gamma: wp.array[wp.float64]  # impulse [tau s]
@@ -363,12 +359,41 @@ class Pools:
 
 
 @wp.struct
-class Problem:
-    """The unknowns of each group: the free dofs of the trees that some constraint touches."""
+class ClusterEntry:
+    """Trees of a group that may push each other in this step, minimised by themselves, and what belongs to them."""
 
-    count: wp.array[wp.int32]  # (G,) unknowns
+    trees: int  # 0 where no cluster begins
+    tree: int  # the first of them
+    dof_start: int  # of its room for unknowns, and, times ROWS_PER_DOF, for rows; the next cluster's is its end
+    unknowns: int
+    rows: int  # that take part
+    rows_asleep: int
+    contact_start: int  # first slot; of both kinds they are sorted by shapes and point
+    contacts: int
+    awake: int  # how many of them take part; those that sleep (minimizer/sleeping_contacts.py) lie behind
+
+
+@wp.struct
+class Clusters:
+    """The clusters of all groups, those of a group from its first tree's entry on, with an entry for each of their trees."""
+
+    entry: wp.array[ClusterEntry]  # (T + 1,)
+    order: wp.array[wp.int32]  # (T,) trees, cluster after cluster; empty where each group has one, like the next
+    of_tree: wp.array[wp.int32]  # (T,) the entry of a tree's cluster
+    most_dofs: int  # of a cluster that is factored in a group too large for that
+    most_trees: int
+    split: int  # 1 where contacts decide which trees belong together, in groups without couplings; else a group is one cluster
+
+
+@wp.struct
+class Problem:
+    """The unknowns of each cluster: the free dofs of the trees that some constraint touches."""
+
+    clusters: Clusters
     tree_start: wp.array[wp.int32]  # (T,) first unknown of the tree, 0 until numbered; -1 where nothing touches it
-    island: wp.array[wp.int32]  # (T,) first tree of those that push each other; none where groups have one tree each
+    island: wp.array[
+        wp.int32
+    ]  # (T,) first of a cluster's trees that push each other at the iterate; none where groups have one tree each
     readable: wp.array[wp.int32]  # (T,) whether its iterate is worth reading friction bounds from
     dof: wp.array[wp.int32]  # (D,) dof of each unknown
     block: wp.array[wp.int32]  # (D,) first unknown of the same tree
@@ -413,8 +438,21 @@ class NoLargeGroups:
 
 
 @wp.struct
+class SolveStats:
+    """What the minimiser did with one cluster in this step."""
+
+    residual: wp.float64  # [sqrt(J)]
+    scale: wp.float64  # [sqrt(J)]
+    penetration: wp.float64  # [m]
+    iterations: int
+    line_search: int  # evaluations of the slope
+    contacts: int
+    reason: int  # diagnostics.REASONS
+
+
+@wp.struct
 class GroupStats:
-    """What the minimiser did with one group. See :class:`newton_sap.SolverReport`."""
+    """What the minimiser did with one group: of several clusters the most. See :class:`newton_sap.SolverReport`."""
 
     residual: wp.float64  # [sqrt(J)]
     scale: wp.float64  # [sqrt(J)]
@@ -438,6 +476,7 @@ class Stats:
     """What is counted of a solver's steps."""
 
     groups: wp.array[GroupStats]  # (G,)
+    clusters: wp.array[SolveStats]  # (T,) by their entries, where groups have several; empty where each has one tree
     without_normal: wp.array[wp.int32]  # (G,) overlaps of which neither Newton nor the shapes tell a normal
     overflows: wp.array[wp.int32]  # (1,) zero until a group finds too few slots
     lost_rows: wp.array[wp.int32]  # (1,) contacts beyond Newton's capacity, and rows that name no shape of the model

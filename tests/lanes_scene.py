@@ -4,6 +4,7 @@ Blocks have 32 lanes, memory is laid out as on a GPU, and contacts come in any o
 """
 
 import json
+import operator
 import sys
 import tempfile
 from pathlib import Path
@@ -103,13 +104,30 @@ def heap():
     return builder.finalize(), 0.005, 3
 
 
+def field():
+    """Stacks of three boxes and balls by themselves in one world, listed across each other: clusters of one and of three trees."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -9.81))
+    for level in range(3):
+        for x in (-2.0, 1.5, 0.0):
+            body = builder.add_body(xform=wp.transform((x, 0.3 * x, 0.099 + 0.198 * level), wp.quat_identity()))
+            builder.add_shape_box(body, hx=0.1, hy=0.1, hz=0.1)
+        ball = builder.add_body(xform=wp.transform((3.0 + level, 0.0, 0.11), wp.quat_identity()))
+        builder.add_shape_sphere(ball, radius=0.1)
+    builder.add_ground_plane()
+    return builder.finalize(), 0.005, 12
+
+
 def as_on_a_gpu():
     """Give each matrix a place of its own, make one part of all groups, and let many threads share what has no groups."""
     place, gpu = topology.place_matrices, SimpleNamespace(is_cpu=False, is_cuda=True)
     topology.place_matrices = lambda *given: place(*given[:-1], gpu)
+    largest_cluster = topology.largest_cluster
+    topology.largest_cluster = lambda _: largest_cluster(gpu)
     topology._parts = lambda *_: 1
     place_pairs = capacity.place_pairs
     capacity.place_pairs = lambda *given: place_pairs(*given[:-1], False)
+    by_tree = operator.attrgetter("tree_count")
+    Launches.clusters = lambda self, kernel, inputs: self._share(wp.launch_tiled, kernel, by_tree, inputs)
     Launches._sharers = lambda _, count: min(max(count, 1), 97)
 
 
@@ -137,7 +155,7 @@ if MODE != "serial":
     as_on_a_gpu()
 counted = wp.zeros(2, dtype=wp.int32)
 wp.launch_tiled(lanes, dim=[1], inputs=[counted], block_dim=32)
-model_of = {"quadrupeds": quadrupeds, "spoilt": tied, "tied": tied, "heap": heap, "snake": snake}[SCENE]
+model_of = {"quadrupeds": quadrupeds, "spoilt": tied, "tied": tied, "heap": heap, "snake": snake, "field": field}[SCENE]
 model, dt, steps = model_of()
 solver = SolverSAP(model, **OPTIONS)
 state, control, pipeline = model.state(), model.control(), newton.CollisionPipeline(model)

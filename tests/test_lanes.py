@@ -20,6 +20,7 @@ CASES = [
     ("tied", {"contact_model": "similar", "spin_friction": True}),
     ("tied", {"precision": "mixed"}),  # whose change of velocity is refined
     ("snake", {"friction_bound": "start"}),
+    ("field", {}),
     ("heap", {"friction_bound": "start"}),  # "solved" bounds are taken on the way, where roundings of a sum may decide
 ]
 

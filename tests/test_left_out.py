@@ -83,7 +83,9 @@ def test_limits_out_of_reach_cost_no_minimisation():
     rig = Rig(builder, 0.005, v=[0.0] * 6 + [0.3, -0.4, 0.5]).run(5)
     report, seen = rig.solver.report(), rig.solver.inspect()
     assert report.iterations_max[0] == 0 and (seen.v == seen.v_star).all()
-    assert rig.solver.pools.rows.asleep.numpy()[0] == 0  # of a tree that nothing touches, none is kept
+    assert (
+        rig.solver.problem.clusters.entry.numpy()["rows_asleep"][0] == 0
+    )  # of a tree that nothing touches, none is kept
     builder.joint_qd[8] = 50.0
     fast = Rig(builder, 0.005).run(1)
     assert abs(fast.v[8]) < 30.1

@@ -16,7 +16,7 @@ from newton_sap import SolverSAP, packed
 
 PACKAGE = Path(newton_sap.__file__).parent
 PACKED = {"Tree", "Motion", "Pools", "Problem", "ContactPool", "RowPool", "CouplerPool"}
-ASKED_BEFORE = {"fetch_tree", "fetch_group", "fill_contacts"}
+ASKED_BEFORE = {"fetch_tree", "fetch_cluster", "fill_contacts"}
 """Functions that ask a shape before the kernel packs."""
 
 

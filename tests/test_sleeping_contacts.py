@@ -50,7 +50,7 @@ def test_what_a_step_itself_sets_in_motion_stops_at_a_wall(by, law):
     solver = SolverSAP(model, **options)
     solver.step(state, out, None, contacts, DT)
     assert solver.report().healthy and solver.report().contacts[0] > 0
-    assert solver.pool.group_awake.numpy().sum() == 0
+    assert solver.problem.clusters.entry.numpy()["awake"].sum() == 0
     assert out.joint_q.numpy()[0] == pytest.approx(GAP, abs=1e-3 if by == "limit" else 5e-4)
     if by != "mimic":  # which the reference does not know
         truth = ReferenceSolver(model, **options).step(state, model.control(), contacts, DT)
@@ -73,8 +73,7 @@ def test_no_contact_sleeps_through_its_closing(name):
         solver.step(state, state, control, contacts, scene.dt)
         pool = solver.pool
         left = pool.phi0.numpy() + scene.dt * np.sum(pool.normal.numpy() * pool.vc.numpy(), axis=1)
-        awake = pool.group_awake.numpy()
-        for start, count, up in zip(pool.group_start.numpy(), pool.group_count.numpy(), awake, strict=True):
+        for _, _, _, _, _, _, start, count, up in solver.problem.clusters.entry.numpy():
             asleep = slice(start + up, start + count)
             if not pool.gamma.numpy()[start : start + count].any():
                 continue

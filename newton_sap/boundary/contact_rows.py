@@ -13,6 +13,7 @@ wp.set_module_options({"enable_backward": False})
 
 BY_SHAPE = wp.constant(0)
 BY_DEPTH = wp.constant(1)
+BY_CLUSTER = wp.constant(2)
 
 ASLEEP = wp.constant(wp.float32(1.0e3))
 """What a row that sleeps has besides its distance [m]: more than any gap."""
@@ -194,6 +195,8 @@ def comes_before(arrivals: Arrivals, rows: ContactRows, key: int, x: int, y: int
     j = y / 2
     if key == BY_DEPTH and arrivals.phi0[i] != arrivals.phi0[j]:
         return arrivals.phi0[i] < arrivals.phi0[j]
+    if key == BY_CLUSTER and arrivals.next[i] != arrivals.next[j]:
+        return arrivals.next[i] < arrivals.next[j]
     if is_asleep(arrivals, i) != is_asleep(arrivals, j):
         return is_asleep(arrivals, j)
     if rows.shape0[i] != rows.shape0[j]:
@@ -231,11 +234,11 @@ def sift_down(
 
 
 @wp.func
-def sort_entries(arrivals: Arrivals, rows: ContactRows, entry: wp.array[wp.int32], start: int, count: int):
-    """Heap sort by shapes and points, unless the entries already are in order."""
+def sort_entries(arrivals: Arrivals, rows: ContactRows, key: int, entry: wp.array[wp.int32], start: int, count: int):
+    """Heap sort, unless the entries already are in order."""
     sorted = int(1)
     for i in range(start + 1, start + count):
-        if comes_before(arrivals, rows, BY_SHAPE, entry[i], entry[i - 1]):
+        if comes_before(arrivals, rows, key, entry[i], entry[i - 1]):
             sorted = int(0)
     if sorted == 1:
         return
@@ -248,20 +251,21 @@ def sort_entries(arrivals: Arrivals, rows: ContactRows, entry: wp.array[wp.int32
             x = entry[start]
             entry[start] = entry[start + size]
             entry[start + size] = x
-        sift_down(arrivals, rows, BY_SHAPE, entry, start, root, size)
+        sift_down(arrivals, rows, key, entry, start, root, size)
 
 
 @wp.func
 def share_sorting(
     arrivals: Arrivals,
     rows: ContactRows,
+    key: int,
     entry: wp.array[wp.int32],
     place: wp.array[wp.int32],
     start: int,
     count: int,
     lane: int,
 ):
-    """Sort by shapes and points, with other lanes: each puts its entries behind all that come before them.
+    """Sort by shapes and points, or by clusters before that, with other lanes: each puts its entries behind all that come before them.
 
     A GPU's rows arrive in any order, and one lane that sorts them takes longer than all lanes that compare each with
     each, unless there are very many.
@@ -269,13 +273,13 @@ def share_sorting(
     lanes = wp.block_dim()
     if lanes == 1 or count > MANY:
         if lane == 0:
-            sort_entries(arrivals, rows, entry, start, count)
+            sort_entries(arrivals, rows, key, entry, start, count)
     else:
         for i in range(lane, count, lanes):
             x = entry[start + i]
             before = int(0)
             for k in range(count):
-                if comes_before(arrivals, rows, BY_SHAPE, entry[start + k], x):
+                if comes_before(arrivals, rows, key, entry[start + k], x):
                     before += 1
             place[start + before] = x
         sync()

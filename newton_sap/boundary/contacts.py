@@ -9,7 +9,8 @@ from ..linalg.lanes import LANES_OF_A_LIST, REGISTERS, sync, total
 from ..multibody.paths import last_dof
 from ..multibody.spatial import angular, to_vec3d, velocity_at
 from ..packed import pack_contacts, pack_motion, pack_tree
-from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
+from ..workspace import Arrivals, Bodies, Clusters, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
+from .clusters import find_clusters, may_split, order_of, share_contacts
 from .contact_materials import ContactOptions, Material, material_of
 from .contact_rows import (
     ContactRows,
@@ -375,6 +376,7 @@ def fill_contacts(
     options: ContactOptions,
     state: StateArrays,
     dt: wp.float64,
+    clusters: Clusters,
 ):
     """One block per group: its lane 0 lists the group's rows, all lanes sort them into slots and write points and materials."""
     block, lane = wp.tid()
@@ -393,8 +395,10 @@ def fill_contacts(
         if count < arrivals.group_count[g]:
             missing = count_missing(arrivals, pool, rows, shapes, options.spin_friction, g, start, count)
             count_dropped(stats, g, missing, capacity / per_contact)
+        if may_split(tree, clusters, g):
+            find_clusters(tree, m, shapes, rows, arrivals, pool, clusters, g, count)
     sync()
-    share_sorting(arrivals, rows, pool.row, pool.spin_of, start, count, lane)
+    share_sorting(arrivals, rows, order_of(tree, clusters, g), pool.row, pool.spin_of, start, count, lane)
     first = int(start)
     look_for_edges = options.pass_over_edges == 1
     while first < start + count:
@@ -437,4 +441,4 @@ def fill_contacts(
     taking_part = int(total(awake))
     if lane == 0:
         pool.group_count[g] = count
-        pool.group_awake[g] = taking_part
+        share_contacts(tree, arrivals, pool, clusters, g, count, taking_part)

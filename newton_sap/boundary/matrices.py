@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..linalg.cholesky import skyline_entries
+from ..linalg.cholesky import padded, skyline_entries
 from ..workspace import DIRECT_DOFS, DIRECT_TREES, LONG_TREE
 
+CLUSTER_DOFS, NO_BOUND = 128, 2**31 - 1
+"""Most dofs of a cluster that a GPU factors in a larger group: robots; there each dof of the group has room for so many columns."""
 LONG_PART = 3
 """Times its longest tree: as large a group is still factored, of however many trees. Blocks are fast for small ones alone."""
 
@@ -33,14 +35,28 @@ def longest_trees(groups: np.ndarray, tree_dofs: np.ndarray, group_count: int) -
     return longest
 
 
-def place_matrices(factored, group_dofs, tree_dofs, groups, group_part, device) -> tuple[dict, dict]:
-    """Return where Hessians and factors lie, and how many entries hold them."""
+def largest_cluster(device) -> tuple[int, int]:
+    """Return how many dofs and trees a cluster may have to be factored in a group that is not."""
+    if device.is_cpu:
+        return DIRECT_DOFS, DIRECT_TREES
+    return min(DIRECT_DOFS, CLUSTER_DOFS), NO_BOUND
+
+
+def place_matrices(factored, group_dofs, group_trees, tree_dofs, groups, group_part, device) -> tuple[dict, dict]:
+    """Return where Hessians and factors lie, and how many entries hold them; of groups that are not factored, where those of their
+    clusters begin, less than zero: ``-1 - start``."""
     part = group_part if device.is_cpu else None
-    hessian_start, hessian_size = place_blocks(np.where(factored, skyline_entries(group_dofs), 0), part)
+    columns = np.where(factored, group_dofs, np.minimum(group_dofs, largest_cluster(device)[0]))
+    # Clusters follow each other on a CPU; on a GPU each has its own rows, and one for its reciprocals (minimizer/newton.py).
+    rows = columns + 1 if device.is_cpu else group_dofs + np.maximum(group_trees, 1)
+    hessian_start, hessian_size = place_blocks(rows * padded(columns), part)
     # A large group's preconditioner takes the place of its trees' factors, all of which it needs at once.
     alone = part is None or not factored.all()
     factor_start, factor_size = place_blocks(skyline_entries(tree_dofs), None if alone else part[groups])
-    starts = {"group_hessian_start": np.where(factored, hessian_start, -1), "tree_factor_start": factor_start}
+    starts = {
+        "group_hessian_start": np.where(factored, hessian_start, -1 - hessian_start),
+        "tree_factor_start": factor_start,
+    }
     return starts, {"hessian_size": hessian_size, "factor_size": factor_size}
 
 

@@ -12,6 +12,7 @@ from ..coupling_bundles import CouplingTable
 from ..multibody.joints import BALL, flies, is_free
 from ..multibody.paths import has_pushes
 from ..multibody.spatial import angular, linear
+from ..problem import base_of
 from ..workspace import Bodies, ContactPool, CouplerPool, Joints, Motion, Problem, RowPool, Shapes, StateArrays, Tree
 from .contact_rows import ContactRows, row_count
 from .gaps import leave_by_face, measure_gap
@@ -147,7 +148,7 @@ def observe_drive_efforts(
             effort = explicit_effort(drive, m.v0[dof])
         elif drive_acts(drive, dt):
             # The drive's row leads the rows of its dof.
-            u = tree.groups[tree.trees[t].group].dof_start + problem.tree_start[t] + dof - first
+            u = base_of(tree, problem, t) + problem.tree_start[t] + dof - first
             effort = rows.gamma[problem.row_start[u]] / dt
         joint_drive_f[tree.dofs[dof].qd] = wp.float32(effort)
 

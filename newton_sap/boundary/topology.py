@@ -11,7 +11,7 @@ import warp as wp
 from ..attributes import limited_balls
 from ..linalg.chunks import CHUNK
 from ..workspace import LONG_TREE, Tree
-from .matrices import factored_groups, longest_trees, place_matrices
+from .matrices import factored_groups, largest_cluster, longest_trees, place_matrices
 from .shape_geometry import FLAT
 
 SUPPORTED_JOINTS = ("PRISMATIC", "REVOLUTE", "BALL", "FIXED", "FREE", "DISTANCE", "D6", "ROD")
@@ -65,7 +65,10 @@ class Topology:
     factor_size: int
     """Entries that hold their factors; on a CPU, trees of one part share the place of the largest."""
     hessian_size: int
-    """Entries that hold the dense Hessians; groups too large for one have none, on a CPU those of one part share a place."""
+    """Entries that hold the dense Hessians, of groups too large for one those of their clusters; on a CPU those of one part share a
+    place."""
+    largest_cluster: tuple[int, int]
+    """Most dofs and trees of a cluster that has one in such a group."""
     contact_stride: int
     """Most dofs that move a pair's relative velocity at one point."""
     pair_stride: int
@@ -87,11 +90,6 @@ class Topology:
     def has_long_trees(self) -> bool:
         """Whether some tree may have many unknowns."""
         return bool((np.diff(self.arrays["tree_dof_start"]) > LONG_TREE).any())
-
-    @property
-    def several_trees(self) -> bool:
-        """Whether some factored Hessian is of more trees than one."""
-        return bool((np.diff(self.arrays["group_tree_start"])[~self.large_groups] > 1).any())
 
     @property
     def needs_iterations(self) -> bool:
@@ -402,7 +400,9 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
     group_part = np.repeat(np.arange(len(part_start) - 1), np.diff(part_start))
     group_dofs = np.diff(group_dof_start)
     factored = factored_groups(model, group_dofs, np.diff(tree_of_group), longest_trees(groups, sizes, group_count))
-    scratch, scratch_sizes = place_matrices(factored, group_dofs, sizes, groups, group_part, model.device)
+    scratch, scratch_sizes = place_matrices(
+        factored, group_dofs, np.diff(tree_of_group), sizes, groups, group_part, model.device
+    )
     body_link = np.full(model.body_count, -1, dtype=np.int32)
     for link, (_, body, _) in enumerate(links):
         body_link[body] = link
@@ -448,6 +448,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         dof_count=len(dofs),
         group_count=group_count,
         block_size=int((sizes * sizes).sum()) + CHUNK,
+        largest_cluster=largest_cluster(model.device),
         **scratch_sizes,
         contact_stride=contact_stride,
         pair_stride=pair_stride,

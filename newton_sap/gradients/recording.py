@@ -123,9 +123,7 @@ class Recorder:
         ties = [self._couplings(solver), m, self._coupler_rows(solver)] if couplings else []
         change = self._change(solver, scene, m, ties)
         self._launch(link_power, size.link_count, [scene, m, change, s])
-        rows = allocate(
-            RowPool, {"*": ROWS_PER_DOF * size.dof_count, "count": 0, "asleep": 0}, self.device, requires_grad=True
-        )
+        rows = allocate(RowPool, {"*": ROWS_PER_DOF * size.dof_count}, self.device, requires_grad=True)
         self._launch(dof_power, size.dof_count, [scene, m, rows, s])
         if frame.rows is not None and solver.model.shape_count:
             self._launch(self._contact_power, size.group_count, [scene, m, self._pool(solver), s])

@@ -163,7 +163,7 @@ def sensitivity_kernel(evaluate_contact):
         n = tree.groups[g + 1].dof_start - base
         start = s.start[g]
         lay_out(tree, m, s, g)
-        for i in range(problem.count[g]):
+        for i in range(problem.clusters.entry[tree.groups[g].tree_start].unknowns):
             dof = problem.dof[base + i] - base
             add_entry(s.S, start, n, dof, dof, row_stiffness(pools.rows, problem, base + i))
         pool = pools.contacts

@@ -18,22 +18,22 @@ wp.set_module_options({"enable_backward": False})
 
 @wp.struct
 class BlockMatrix:
-    """One such matrix per group of unknowns. Lengths: ``U`` unknowns, ``I`` items that may couple nodes."""
+    """One such matrix per cluster of unknowns. Lengths: ``U`` unknowns, ``I`` items that may couple nodes."""
 
-    node: wp.array[wp.int32]  # (U,) first unknown of its node, counted from the group's first
+    node: wp.array[wp.int32]  # (U,) first unknown of its node, counted from its cluster's first
     node_end: wp.array[wp.int32]  # (U,) one past the last
     row: wp.array[wp.int32]  # (U,) entry of own and inverse in an unknown's row and its node's first column
     own: wp.array[wp.float64]  # blocks on the diagonal
     inverse: wp.array[wp.float64]  # of the factor of each D_a = L_a L_a^T, below the diagonal and mirrored above it
     start: wp.array[
         wp.int64
-    ]  # (G,) first entry of a group's pairs, after ``item_entries`` for each item before the group's
+    ]  # (G,) where the pairs of a group's clusters begin, after ``item_entries`` for each item before a cluster's
     item_entries: int
     pair: wp.array[wp.float64]  # blocks of pairs, rows of the earlier node by columns of the later
     pair_start: wp.array[wp.int32]  # (U,) of a node, named by its first unknown, pairs with later ones
     pair_end: wp.array[wp.int32]  # (U,)
     later: wp.array[wp.int32]  # (I,) of a pair
-    entry: wp.array[wp.int32]  # (I,) of a pair, counted from the group's first
+    entry: wp.array[wp.int32]  # (I,) of a pair, counted from its cluster's first
     # while pairs are looked for
     found: wp.array[wp.int32]  # (U,) the last pair that a node was found to be the later of
     item: wp.array[wp.int32]  # (I,) items by their earlier node
@@ -42,7 +42,7 @@ class BlockMatrix:
 
 @wp.struct
 class BlockRange:
-    """The part of a block matrix that belongs to one group, and who works on it."""
+    """The part of a block matrix that belongs to one cluster, and who works on it."""
 
     unknowns: int
     base: int  # its first unknown

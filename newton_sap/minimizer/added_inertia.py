@@ -11,7 +11,7 @@ import warp as wp
 
 from ..linalg.lanes import sync
 from ..workspace import LONG_TREE, ContactPool, Motion, Problem, Tree
-from .objective import Range, is_closed
+from .objective import Range, is_closed, tree_at
 
 wp.set_module_options({"enable_backward": False})
 
@@ -119,10 +119,11 @@ def add_contact_inertia(
 
 
 @wp.func
-def gather_added_inertia(tree: Tree, m: Motion, pool: ContactPool, problem: Problem, at: Range, g: int):
+def gather_added_inertia(tree: Tree, m: Motion, pool: ContactPool, problem: Problem, at: Range):
     """What closed contacts add to the inertia of each link of a long tree, with all that it carries."""
     K = problem.added_inertia
-    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
+    for i in range(at.trees):
+        t = tree_at(problem, at, i)
         if is_long(tree, m, t):
             for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
                 clear_inertia(K, link, at.lane, at.lanes)
@@ -133,7 +134,8 @@ def gather_added_inertia(tree: Tree, m: Motion, pool: ContactPool, problem: Prob
             spin = int(pool.spin_of[slot] >= 0)
             add_contact_inertia(tree, m, problem, a, b, pool.point_a[slot], spin, pool.G[slot], at)
             add_contact_inertia(tree, m, problem, b, a, pool.point_b[slot], spin, pool.G[slot], at)
-    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
+    for i in range(at.trees):
+        t = tree_at(problem, at, i)
         if is_long(tree, m, t):
             start = tree.trees[t].link_start
             end = tree.trees[t + 1].link_start
@@ -212,7 +214,7 @@ def inertia_adding(real):
         t: int,
         at: Range,
     ):
-        """Entry (i, j) of the group's unknowns lies at ``start + i stride + j``; above the diagonal, too, if mirrored."""
+        """Entry (i, j) of the cluster's unknowns lies at ``start + i stride + j``; above the diagonal, too, if mirrored."""
         first = tree.trees[t].dof_start + m.locked[t]
         root = m.position[tree.trees[t].link_start]
         shift = problem.tree_start[t] - first

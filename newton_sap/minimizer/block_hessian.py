@@ -6,7 +6,7 @@ from ..linalg.blocks import BlockMatrix, BlockRange, add_contacts, copy_diagonal
 from ..linalg.lanes import sync
 from ..workspace import LONG_TREE, CouplerPool, Motion, Pools, Problem, Tree
 from .added_inertia import gather_added_inertia, inertia_adding, is_long
-from .objective import Range, is_closed, row_stiffness
+from .objective import Range, is_closed, row_stiffness, tree_at
 
 wp.set_module_options({"enable_backward": False})
 
@@ -25,13 +25,13 @@ class Span:
 
 
 @wp.func
-def block_range(H: BlockMatrix, at: Range, g: int):
-    """The part of a block matrix that belongs to a group."""
+def block_range(H: BlockMatrix, at: Range):
+    """The part of a block matrix that belongs to a cluster."""
     part = BlockRange()
     part.unknowns = at.unknowns
     part.base = at.base
     part.items = at.contact_start + at.coupler_start
-    part.start = H.start[g] + wp.int64(part.items) * wp.int64(H.item_entries)
+    part.start = H.start[at.group] + wp.int64(part.items) * wp.int64(H.item_entries)
     part.lane = at.lane
     part.lanes = at.lanes
     return part
@@ -159,15 +159,16 @@ add_tree = inertia_adding(wp.float64)
 
 
 @wp.func
-def add_inertias(tree: Tree, H: BlockMatrix, m: Motion, pools: Pools, problem: Problem, at: Range, g: int):
+def add_inertias(tree: Tree, H: BlockMatrix, m: Motion, pools: Pools, problem: Problem, at: Range):
     """H += J^T G J of what contacts add to the inertia of long trees."""
     long = bool(False)
-    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
-        if is_long(tree, m, t):
+    for i in range(at.trees):
+        if is_long(tree, m, tree_at(problem, at, i)):
             long = True
     if long:
-        gather_added_inertia(tree, m, pools.contacts, problem, at, g)
-        for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
+        gather_added_inertia(tree, m, pools.contacts, problem, at)
+        for i in range(at.trees):
+            t = tree_at(problem, at, i)
             first = problem.tree_start[t]
             if is_long(tree, m, t) and first >= 0:
                 stride = tree.trees[t + 1].dof_start - tree.trees[t].dof_start
@@ -177,9 +178,7 @@ def add_inertias(tree: Tree, H: BlockMatrix, m: Motion, pools: Pools, problem: P
 
 
 @wp.func
-def assemble_blocks(
-    tree: Tree, H: BlockMatrix, m: Motion, pools: Pools, problem: Problem, at: Range, part: BlockRange, g: int
-):
+def assemble_blocks(tree: Tree, H: BlockMatrix, m: Motion, pools: Pools, problem: Problem, at: Range, part: BlockRange):
     """H at the iterate, and its approximate factorisation."""
     if at.lane == 0:
         find_pairs(H, pools, at, part)
@@ -189,7 +188,7 @@ def assemble_blocks(
         diagonal = H.row[u] + i - H.node[u]
         H.own[diagonal] = H.own[diagonal] + row_stiffness(pools.rows, problem, u)
     sync()
-    add_inertias(tree, H, m, pools, problem, at, g)
+    add_inertias(tree, H, m, pools, problem, at)
     pool = pools.contacts
     add_contacts(
         H,

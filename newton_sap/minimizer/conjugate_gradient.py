@@ -70,11 +70,11 @@ def multiply(cg: LargeGroups, pool: CouplerPool, at: Range, part: BlockRange):
 
 @wp.func
 def solve_iteratively(
-    tree: Tree, cg: LargeGroups, m: Motion, pools: Pools, problem: Problem, at: Range, g: int, iterations: int
+    tree: Tree, cg: LargeGroups, m: Motion, pools: Pools, problem: Problem, at: Range, iterations: int
 ):
     """dv with H dv = -grad to the tolerance, and dp = A dv. Any iterate is a descent direction."""
-    part = block_range(cg.H, at, g)
-    assemble_blocks(tree, cg.H, m, pools, problem, at, part, g)
+    part = block_range(cg.H, at)
+    assemble_blocks(tree, cg.H, m, pools, problem, at, part)
     for i in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
         problem.dv[i] = wp.float64(0.0)
         cg.z[i] = problem.impulse[i] - problem.excess[i]

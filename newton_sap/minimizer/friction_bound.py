@@ -75,12 +75,12 @@ def normal_part(pool: ContactPool, contact: int):
 
 
 @wp.func
-def sum_squares(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int):
+def sum_squares(tree: Tree, pools: Pools, problem: Problem, at: Range):
     """Squares of all normal impulses; those of islands in ``dv``."""
     squares = wp.float64(0.0)
-    apart = has_islands(tree, g)
+    apart = has_islands(at)
     if apart:
-        find_islands(tree, pools, problem, at, g)
+        find_islands(tree, pools, problem, at)
     for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
         if pools.contacts.spin_of[slot] < 0:
             n0 = normal_part(pools.contacts, slot)
@@ -91,14 +91,14 @@ def sum_squares(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int):
 
 
 @wp.func
-def far_off(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int, settings: Settings, again: bool):
+def far_off(tree: Tree, pools: Pools, problem: Problem, at: Range, settings: Settings, again: bool):
     """Whether a bound is no longer tolerable at the minimum that it led to."""
     off = wp.float64(0.0)
     share = wp.where(again, GROSS, NOTABLE)
     if settings.renewals > 0:
         pool = pools.contacts
-        apart = has_islands(tree, g)
-        squares = sum_squares(tree, pools, problem, at, g)
+        apart = has_islands(at)
+        squares = sum_squares(tree, pools, problem, at)
         sync()
         for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
             contact = contact_of(pool, slot)

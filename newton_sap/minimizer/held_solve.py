@@ -24,10 +24,10 @@ def is_tied(tree: Tree, t: int):
 
 
 @wp.func
-def skyline_of(problem: Problem, at: Range, start: wp.int64):
-    """Where a group's Hessian lies."""
+def skyline_of(problem: Problem, at: Range):
+    """Where a cluster's Hessian lies."""
     matrix = Skyline()
-    matrix.start = start
+    matrix.start = at.hessian_start
     matrix.stride = row_stride(at.unknowns)
     matrix.size = at.unknowns
     matrix.offset = at.base

@@ -9,7 +9,7 @@ from ..linalg.inner_loops import block_adding
 from ..linalg.lanes import sync
 from ..workspace import ContactPool, CouplerPool, Motion, Pools, Problem, RowPool, Tree
 from .added_inertia import gather_added_inertia, inertia_adding, is_long, left_to_jacobian
-from .objective import Range, is_closed, mass_times, row_stiffness
+from .objective import Range, is_closed, mass_times, row_stiffness, tree_at
 
 wp.set_module_options({"enable_backward": False})
 
@@ -73,12 +73,10 @@ def newton_direction(real, long_trees: bool):
                 sync()
 
     @wp.func
-    def direction(
-        tree: Tree, m: Motion, H: wp.array[real], start: wp.int64, pools: Pools, problem: Problem, at: Range, g: int
-    ):
+    def direction(tree: Tree, m: Motion, H: wp.array[real], pools: Pools, problem: Problem, at: Range):
         """Assemble, factor, solve; then dp = A dv."""
         matrix = Skyline()  # made in a function of its own, an ant at rest takes 1.04 of the time
-        matrix.start = start
+        matrix.start = at.hessian_start
         matrix.stride = row_stride(at.unknowns)
         matrix.size = at.unknowns
         matrix.offset = at.base
@@ -87,8 +85,9 @@ def newton_direction(real, long_trees: bool):
         fill_rows(m.A, H, matrix, pools.rows, problem, at)
         sync()
         if wp.static(long_trees):
-            gather_added_inertia(tree, m, pools.contacts, problem, at, g)
-            for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
+            gather_added_inertia(tree, m, pools.contacts, problem, at)
+            for i in range(at.trees):
+                t = tree_at(problem, at, i)
                 # One that is long no more, since its root became kinematic, still has what it was given before.
                 if is_long(tree, m, t):
                     add_tree(tree, m, problem, H, matrix.start, matrix.stride, 0, t, at)

@@ -1,6 +1,6 @@
-"""Islands of a group: trees that push each other at the iterate. What is true of one says nothing of another.
+"""Islands of a cluster: trees that push each other at the iterate. What is true of one says nothing of another.
 
-One line search and one stopping test serve a whole group: a light body at rest waits for a heap that collapses elsewhere, and
+One line search and one stopping test serve a whole cluster: a light body at rest waits for a heap that collapses elsewhere, and
 until then its iterate is halfway. So friction bounds are judged by the island that they belong to.
 """
 
@@ -17,9 +17,9 @@ NOTHING = wp.constant(wp.float64(1.0e-12))
 
 
 @wp.func
-def has_islands(tree: Tree, g: int):
-    """Whether a group has several trees; one is an island by itself."""
-    return tree.groups[g].tree_start + 1 < tree.groups[g + 1].tree_start
+def has_islands(at: Range):
+    """Whether a cluster has several trees; one is an island by itself."""
+    return at.trees > 1
 
 
 @wp.func
@@ -67,9 +67,10 @@ def join_once(tree: Tree, pools: Pools, problem: Problem, at: Range):
 
 
 @wp.func
-def find_islands(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int):
+def find_islands(tree: Tree, pools: Pools, problem: Problem, at: Range):
     """Label every tree by the first one of its island, with the impulses that were last evaluated; clear their sums."""
-    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+    for i in range(at.lane, at.trees, at.lanes):
+        t = problem.clusters.order[at.cluster + i]
         problem.island[t] = t
         if problem.tree_start[t] >= 0:
             problem.dv[at.base + problem.tree_start[t]] = wp.float64(0.0)
@@ -78,21 +79,24 @@ def find_islands(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int):
     joined = wp.float64(1.0)
     while joined > wp.float64(0.0):
         # Labels are read where nobody writes them: the next ones wait in ``readable``.
-        for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+        for i in range(at.lane, at.trees, at.lanes):
+            t = problem.clusters.order[at.cluster + i]
             problem.readable[t] = problem.island[t]
         sync()
         joined = join_once(tree, pools, problem, at)
         sync()
-        for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+        for i in range(at.lane, at.trees, at.lanes):
+            t = problem.clusters.order[at.cluster + i]
             problem.island[t] = problem.readable[problem.readable[t]]
         sync()
 
 
 @wp.func
-def note_readable(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int, share: wp.float64):
+def note_readable(tree: Tree, pools: Pools, problem: Problem, at: Range, share: wp.float64):
     """Note of each tree whether its island's residual is at most that share of the constraint impulses there."""
-    find_islands(tree, pools, problem, at, g)
-    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+    find_islands(tree, pools, problem, at)
+    for i in range(at.lane, at.trees, at.lanes):
+        t = problem.clusters.order[at.cluster + i]
         start = problem.tree_start[t]
         if start >= 0:
             squares = wp.vec3d()
@@ -101,10 +105,11 @@ def note_readable(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int,
             wp.atomic_add(problem.dv, sum_at(tree, problem, at, t), squares[0])
             wp.atomic_add(problem.dp, sum_at(tree, problem, at, t), squares[2])
     sync()
-    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+    for i in range(at.lane, at.trees, at.lanes):
+        t = problem.clusters.order[at.cluster + i]
         if problem.tree_start[t] >= 0:
-            i = sum_at(tree, problem, at, t)
-            problem.readable[t] = int(problem.dv[i] <= share * share * problem.dp[i])
+            sums = sum_at(tree, problem, at, t)
+            problem.readable[t] = int(problem.dv[sums] <= share * share * problem.dp[sums])
     sync()
 
 

@@ -1,24 +1,27 @@
-"""What the Newton loop of a group begins with, its direction, and what it leaves."""
+"""What the Newton loop of a cluster begins with, its direction, and what it leaves."""
 
 from functools import cache
 
 import warp as wp
 
+from ..linalg.cholesky import row_stride
 from ..linalg.lanes import sync, total
 from ..workspace import (
     ROWS_PER_DOF,
+    Clusters,
     ContactPool,
     LargeGroups,
     Motion,
     NoLargeGroups,
     Pools,
     Problem,
+    SolveStats,
     Stats,
     Tree,
 )
 from .conjugate_gradient import solve_iteratively
 from .hessian import newton_direction
-from .objective import Range, Value
+from .objective import Range, Value, tree_at
 from .progress import (
     ITERATION_LIMIT,
     NON_FINITE,
@@ -33,16 +36,36 @@ LARGEST_FLOAT32 = wp.constant(wp.float64(3.4028234e38))
 
 
 @wp.func
-def range_of(tree: Tree, pools: Pools, problem: Problem, g: int, lane: int):
-    """What belongs to a group."""
+def entries_of(tree: Tree, block: int):
+    """The entries of clusters that a block minimises, the first and the end: on a CPU those of a group, for a block that has nothing to
+    do costs its share there, too; on a GPU one."""
+    first = tree.first_tree + block
+    end = first + 1
+    if wp.block_dim() == 1:
+        g = tree.first_group + block
+        first = tree.groups[g].tree_start
+        end = tree.groups[g + 1].tree_start
+    return first, end
+
+
+@wp.func
+def range_of(tree: Tree, pools: Pools, problem: Problem, k: int, lane: int):
+    """What belongs to the cluster of an entry."""
+    cluster = problem.clusters.entry[k]
+    g = tree.trees[cluster.tree].group
     at = Range()
-    at.unknowns = problem.count[g]
-    at.base = tree.groups[g].dof_start
-    at.contact_start = pools.contacts.group_start[g]
-    at.contacts = pools.contacts.group_awake[g]
-    at.asleep = pools.contacts.group_count[g] - at.contacts
-    at.rows = pools.rows.count[g]
+    at.group = g
+    at.cluster = k
+    at.trees = cluster.trees
+    at.hessian_start = hessian_start(tree, problem.clusters, g, k)
+    at.unknowns = cluster.unknowns
+    at.base = cluster.dof_start
+    at.contact_start = cluster.contact_start
+    at.contacts = cluster.awake
+    at.asleep = cluster.contacts - cluster.awake
+    at.rows = cluster.rows
     at.row_start = ROWS_PER_DOF * at.base
+    at.row_end = ROWS_PER_DOF * problem.clusters.entry[k + cluster.trees].dof_start
     at.coupler_start = pools.couplers.group_start[g]
     at.couplers = pools.couplers.group_start[g + 1] - at.coupler_start
     at.lane = lane
@@ -51,55 +74,134 @@ def range_of(tree: Tree, pools: Pools, problem: Problem, g: int, lane: int):
 
 
 @wp.func
+def hessian_start(tree: Tree, clusters: Clusters, g: int, k: int):
+    """Where a cluster's Hessian begins, -1 where it is kept in blocks.
+
+    On a GPU, where a group's clusters are minimised at the same time, each has so many rows of the group's as it has dofs, and one.
+    """
+    start = tree.groups[g].hessian_start
+    columns = tree.groups[g + 1].dof_start - tree.groups[g].dof_start
+    if start < wp.int64(0):
+        cluster = clusters.entry[k]
+        if cluster.unknowns > clusters.most_dofs or cluster.trees > clusters.most_trees:
+            return wp.int64(-1)
+        start = wp.int64(-1) - start
+        columns = wp.min(columns, clusters.most_dofs)
+    if wp.block_dim() > 1:
+        first = clusters.entry[k].dof_start - tree.groups[g].dof_start + k - tree.groups[g].tree_start
+        start += wp.int64(first) * wp.int64(row_stride(columns))
+    return start
+
+
+@wp.func
+def is_broken(tree: Tree, m: Motion, problem: Problem, at: Range):
+    """Whether a velocity of the cluster is no number that a state can hold; also of trees that nothing touches."""
+    broken = wp.float64(0.0)
+    for i in range(at.trees):
+        t = tree_at(problem, at, i)
+        for dof in range(tree.trees[t].dof_start + at.lane, tree.trees[t + 1].dof_start, at.lanes):
+            if not wp.abs(m.v[dof]) <= LARGEST_FLOAT32:
+                broken += wp.float64(1.0)
+    return total(broken) > wp.float64(0.0)
+
+
+@wp.func
 def record(
+    tree: Tree,
     m: Motion,
     pool: ContactPool,
     problem: Problem,
     stats: Stats,
     at: Range,
-    g: int,
     value: Value,
     now: Progress,
-    dofs: int,
 ):
-    """Keep what this group's solve did, and hand its velocity over."""
+    """Keep what this cluster's solve did, and hand its velocity over."""
     for i in range(at.lane, at.unknowns, at.lanes):
         dof = problem.dof[at.base + i]
         m.v[dof] = problem.v[at.base + i]
         if not now.bounced:
             m.travel[dof] = problem.v[at.base + i]
     sync()
-    broken = wp.float64(0.0)
-    for dof in range(at.base + at.lane, at.base + dofs, at.lanes):
-        if not wp.abs(m.v[dof]) <= LARGEST_FLOAT32:
-            broken += wp.float64(1.0)
-    if total(broken) > wp.float64(0.0):
+    if is_broken(tree, m, problem, at):
         now.reason = NON_FINITE
     if at.lane == 0:
-        deepest = wp.float64(0.0)
-        contacts = int(0)
+        did = SolveStats()
         for slot in range(at.contact_start, at.contact_start + at.contacts + at.asleep):
-            deepest = wp.max(deepest, -pool.phi0[slot])
+            did.penetration = wp.max(did.penetration, -pool.phi0[slot])
             if pool.spin_of[slot] < 0:
-                contacts += 1
-        did = stats.groups[g]
-        did.penetration = deepest
-        did.contacts = contacts
-        did.contacts_peak = wp.max(did.contacts_peak, contacts)
-        did.steps += 1
+                did.contacts += 1
         did.iterations = now.spent + now.iterations
-        did.iterations_max = wp.max(did.iterations_max, did.iterations)
         did.line_search = now.evaluations
-        did.reason = wp.int8(now.reason)
+        did.reason = now.reason
         did.residual = value.residual
         did.scale = value.scale
-        if now.reason == ITERATION_LIMIT or now.reason == STALLED:
-            did.unconverged_steps += 1
-            did.last_failure = wp.int8(now.reason)
-        if now.reason == NON_FINITE:
-            did.non_finite_steps += 1
-            did.last_failure = wp.int8(now.reason)
-        stats.groups[g] = did
+        if is_whole(tree, at.group, at.trees):
+            count_step(stats, at.group, did)
+        else:
+            stats.clusters[at.cluster] = did
+
+
+@wp.func
+def is_whole(tree: Tree, g: int, trees: int):
+    """Whether so many trees are all of a group."""
+    return tree.groups[g].tree_start + trees == tree.groups[g + 1].tree_start
+
+
+@wp.func
+def count_step(stats: Stats, g: int, latest: SolveStats):
+    """Let the counters of a group have what its minimisation did."""
+    did = stats.groups[g]
+    did.penetration = latest.penetration
+    did.contacts = latest.contacts
+    did.contacts_peak = wp.max(did.contacts_peak, latest.contacts)
+    did.steps += 1
+    did.iterations = latest.iterations
+    did.iterations_max = wp.max(did.iterations_max, latest.iterations)
+    did.line_search = latest.line_search
+    did.reason = wp.int8(latest.reason)
+    did.residual = latest.residual
+    did.scale = latest.scale
+    if latest.reason == ITERATION_LIMIT or latest.reason == STALLED:
+        did.unconverged_steps += 1
+        did.last_failure = wp.int8(latest.reason)
+    if latest.reason == NON_FINITE:
+        did.non_finite_steps += 1
+        did.last_failure = wp.int8(latest.reason)
+    stats.groups[g] = did
+
+
+@wp.func
+def worse(one: SolveStats, other: SolveStats):
+    """What two clusters did, as of one: reasons ascend, and the residual is the larger one beside its scale."""
+    both = one
+    # What is no number is the worst.
+    if other.residual > wp.float64(0.0) and not other.residual * one.scale <= one.residual * other.scale:
+        both.residual = other.residual
+        both.scale = other.scale
+    both.penetration = wp.max(one.penetration, other.penetration)
+    both.iterations = wp.max(one.iterations, other.iterations)
+    both.line_search = wp.max(one.line_search, other.line_search)
+    both.contacts = one.contacts + other.contacts
+    both.reason = wp.max(one.reason, other.reason)
+    return both
+
+
+@wp.kernel
+def count_clusters(tree: Tree, clusters: Clusters, stats: Stats):
+    """Let the counters of groups of several clusters have what those did; one block per group."""
+    block, lane = wp.tid()
+    g = tree.first_group + block
+    k = int(tree.groups[g].tree_start)
+    end = tree.groups[g + 1].tree_start
+    if lane > 0 or k == end or is_whole(tree, g, clusters.entry[k].trees):
+        return
+    did = stats.clusters[k]
+    k += clusters.entry[k].trees
+    while k < end:
+        did = worse(did, stats.clusters[k])
+        k += clusters.entry[k].trees
+    count_step(stats, g, did)
 
 
 @cache
@@ -117,15 +219,14 @@ def search_direction(real, iterative: bool, long_trees: bool):
         pools: Pools,
         problem: Problem,
         at: Range,
-        g: int,
         iterations: int,
     ):
-        if wp.static(iterative):  # no test of the group, and no code for the other way, where there is none
-            if tree.groups[g].hessian_start < wp.int64(0):
-                solve_iteratively(tree, large, m, pools, problem, at, g, iterations)
+        if wp.static(iterative):  # no test of the cluster, and no code for the other way, where there is none
+            if at.hessian_start < wp.int64(0):
+                solve_iteratively(tree, large, m, pools, problem, at, iterations)
             else:
-                factored(tree, m, H, tree.groups[g].hessian_start, pools, problem, at, g)
+                factored(tree, m, H, pools, problem, at)
         else:
-            factored(tree, m, H, tree.groups[g].hessian_start, pools, problem, at, g)
+            factored(tree, m, H, pools, problem, at)
 
     return direction

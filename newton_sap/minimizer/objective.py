@@ -9,7 +9,7 @@ from ..constraints.response import hessian_block, impulse, tangential
 from ..constraints.slip_direction import follow_slip
 from ..linalg.inner_loops import add_transposed, blocks_times, jacobian_times
 from ..linalg.lanes import sync, total
-from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool, Tree
+from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
 from .settings import Settings
 
 wp.set_module_options({"enable_backward": False})
@@ -17,8 +17,12 @@ wp.set_module_options({"enable_backward": False})
 
 @wp.struct
 class Range:
-    """The part of the pools that belongs to one group, and who works on it."""
+    """The part of the pools that belongs to one cluster, and who works on it."""
 
+    group: int
+    cluster: int  # its entry
+    trees: int
+    hessian_start: wp.int64  # -1 where the Hessian is kept in blocks
     unknowns: int
     base: int  # first unknown in the problem's arrays
     contacts: int  # those that take part
@@ -26,6 +30,7 @@ class Range:
     asleep: int  # contacts that do not, in the slots behind
     rows: int
     row_start: int
+    row_end: int  # of the room for them
     couplers: int  # rows of couplings
     coupler_start: int
     lane: int
@@ -40,6 +45,20 @@ class Value:
     residual: wp.float64  # |D grad|
     scale: wp.float64  # max(c, |D j|) with the change c of free motion
     impulse: wp.float64  # |D j|
+
+
+@wp.func
+def cluster_tree(problem: Problem, k: int, trees: int, i: int):
+    """The i-th of a cluster's trees, of which there are so many."""
+    if trees == 1:
+        return problem.clusters.entry[k].tree
+    return problem.clusters.order[k + i]
+
+
+@wp.func
+def tree_at(problem: Problem, at: Range, i: int):
+    """The i-th tree of a range."""
+    return cluster_tree(problem, at.cluster, at.trees, i)
 
 
 @wp.func
@@ -82,7 +101,7 @@ def mass_times(
     lane: int,
     lanes: int,
 ):
-    """y = A x of a group's unknowns; a lane writes what it writes in any loop over them."""
+    """y = A x of a cluster's unknowns; a lane writes what it writes in any loop over them."""
     blocks_times(A, problem.A_row, problem.block, problem.block_end, x, y, base, count, lane, lanes)
 
 
@@ -157,11 +176,11 @@ def floor_square(problem: Problem, u: int, rounding: wp.float64):
 
 
 @wp.func
-def trees_settled(tree: Tree, problem: Problem, at: Range, g: int, settings: Settings, rounding: wp.float64):
+def trees_settled(problem: Problem, at: Range, settings: Settings, rounding: wp.float64):
     """Whether each tree's own residual is small against its own scale; a heavy fast one hides what light ones lack."""
     unsettled = wp.float64(0.0)
-    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
-        start = problem.tree_start[t]
+    for i in range(at.lane, at.trees, at.lanes):
+        start = problem.tree_start[tree_at(problem, at, i)]
         if start >= 0:
             squares = wp.vec3d()
             floor = wp.float64(0.0)

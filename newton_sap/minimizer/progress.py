@@ -1,4 +1,4 @@
-"""Where a group's minimisation stands, and what its current value asks for: a step, other bounds, other stiffness, an end."""
+"""Where a cluster's minimisation stands, and what its current value asks for: a step, other bounds, other stiffness, an end."""
 
 import warp as wp
 
@@ -13,7 +13,7 @@ from .settings import EASY, LEAST_ACCURACY, Settings
 
 wp.set_module_options({"enable_backward": False})
 
-# Why a group's iteration ended; ``diagnostics.REASONS`` names them.
+# Why a cluster's iteration ended; ``diagnostics.REASONS`` names them.
 UNCONSTRAINED = wp.constant(0)
 OPTIMAL = wp.constant(1)
 COST = wp.constant(2)
@@ -26,7 +26,7 @@ GOES_ON = wp.constant(-1)
 
 @wp.struct
 class Progress:
-    """Where a group's minimisation stands."""
+    """Where a cluster's minimisation stands."""
 
     reason: int
     iterations: int
@@ -65,12 +65,12 @@ def cost_settled(value: Value, now: Progress, settings: Settings):
 
 
 @wp.func
-def verdict(tree: Tree, problem: Problem, at: Range, g: int, value: Value, now: Progress, settings: Settings):
+def verdict(problem: Problem, at: Range, value: Value, now: Progress, settings: Settings):
     """Why the iteration ends at this value, or that it goes on."""
     if not (wp.isfinite(value.residual) and wp.isfinite(value.cost)):
         return NON_FINITE
     if value.residual <= settings.optimality_abs + settings.optimality_rel * value.scale:
-        if trees_settled(tree, problem, at, g, settings, wp.float64(0.0)):
+        if trees_settled(problem, at, settings, wp.float64(0.0)):
             return OPTIMAL
     if cost_settled(value, now, settings):
         if value.residual <= settings.optimality_abs + settings.optimality_rough * value.scale:
@@ -83,23 +83,21 @@ def verdict(tree: Tree, problem: Problem, at: Range, g: int, value: Value, now: 
 
 
 @wp.func
-def judge(
-    tree: Tree, pools: Pools, problem: Problem, at: Range, g: int, value: Value, now: Progress, settings: Settings
-):
+def judge(tree: Tree, pools: Pools, problem: Problem, at: Range, value: Value, now: Progress, settings: Settings):
     """Decide at a value how the minimisation goes on; a change of stiffness is made here, too."""
-    now.reason = verdict(tree, problem, at, g, value, now, settings)
+    now.reason = verdict(problem, at, value, now, settings)
     converged = now.reason == OPTIMAL or now.reason == COST
-    islands = has_islands(tree, g)
+    islands = has_islands(at)
     now.wants_bounds = renewal_due(value, now.renewals, islands, settings)
     now.by_island = False
     if converged:
         now.wants_bounds = False
         # A solve that has taken long is asked once: the next ones take as long.
         if now.asked == 0 or (now.asked < LAST_RENEWALS and 4 * now.iterations < settings.max_iterations):
-            now.wants_bounds = far_off(tree, pools, problem, at, g, settings, now.asked > 0)
+            now.wants_bounds = far_off(tree, pools, problem, at, settings, now.asked > 0)
         now.asked += 1
     elif now.wants_bounds and islands:
-        note_readable(tree, pools, problem, at, g, READABLE)
+        note_readable(tree, pools, problem, at, READABLE)
         now.by_island = True
     softness = now.stage.softness
     if converged or now.reason == GOES_ON:

@@ -3,7 +3,7 @@
 import warp as wp
 
 from ..linalg.lanes import sync, total
-from ..workspace import Pools, Problem, Tree
+from ..workspace import Pools, Problem
 from .objective import Range, Value, floor_square, trees_settled
 from .settings import Settings
 
@@ -41,11 +41,11 @@ def add_sizes(pools: Pools, problem: Problem, at: Range):
 
 
 @wp.func
-def only_rounding(tree: Tree, pools: Pools, problem: Problem, at: Range, g: int, value: Value, settings: Settings):
-    """Whether a group, and each of its trees, would be done but for the rounding of its impulses."""
+def only_rounding(pools: Pools, problem: Problem, at: Range, value: Value, settings: Settings):
+    """Whether a cluster, and each of its trees, would be done but for the rounding of its impulses."""
     add_sizes(pools, problem, at)
     floor = wp.float64(0.0)
     for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
         floor += floor_square(problem, u, ROUNDING)
     goal = settings.optimality_abs + settings.optimality_rel * value.scale + wp.sqrt(total(floor))
-    return value.residual <= goal and trees_settled(tree, problem, at, g, settings, ROUNDING)
+    return value.residual <= goal and trees_settled(problem, at, settings, ROUNDING)

@@ -8,7 +8,7 @@ import warp as wp
 
 from ..constraints.clamped_linear import is_idle
 from ..linalg.lanes import sync
-from ..workspace import ROWS_PER_DOF, Problem, RowLaw, RowPool, Tree
+from ..workspace import Problem, RowLaw, RowPool
 from .objective import Range
 
 wp.set_module_options({"enable_backward": False})
@@ -36,14 +36,13 @@ def insert_row(rows: RowPool, problem: Problem, at: Range, end: int, unknown: in
 
 
 @wp.func
-def wake_rows(tree: Tree, rows: RowPool, problem: Problem, at: Range, g: int):
+def wake_rows(rows: RowPool, problem: Problem, at: Range):
     """Let the sleeping rows that are not idle at the iterate take part; return how many rows these are then."""
     sync()
     if at.lane == 0:
-        end = ROWS_PER_DOF * tree.groups[g + 1].dof_start
-        first = int(end - rows.asleep[g])
+        first = int(at.row_end - problem.clusters.entry[at.cluster].rows_asleep)
         awake = int(at.row_start + at.rows)
-        r = int(end - 1)
+        r = int(at.row_end - 1)
         while r >= first:
             unknown = rows.unknown[r]
             law = rows.law[r]
@@ -55,7 +54,7 @@ def wake_rows(tree: Tree, rows: RowPool, problem: Problem, at: Range, g: int):
                 first += 1
                 insert_row(rows, problem, at, awake, unknown, law)
                 awake += 1
-        rows.count[g] = awake - at.row_start
-        rows.asleep[g] = end - first
+        problem.clusters.entry[at.cluster].rows = awake - at.row_start
+        problem.clusters.entry[at.cluster].rows_asleep = at.row_end - first
     sync()
-    return rows.count[g]
+    return problem.clusters.entry[at.cluster].rows

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..config import resolve_options
 from .basics import BALL, ball_error, quat_matrix, unit
+from .clusters import find_clusters
 from .convex import (
     Contact,
     ConvexProblem,
@@ -456,26 +457,17 @@ class ReferenceSolver(Multibody):
         return tau if gap <= 0.0 or self.options.dissipation_ahead_of_touch else 0.0
 
     def problems(self, m, A, v0, v_star, contacts, rows):
-        """Split the step into independent convex problems: one per world, joined where contacts join worlds.
-
-        Trees that no row and no contact touches appear in none.
-        """
-        tree = m.root[m.joint_of_dof] if m.dofs else np.zeros(0, int)
-        world = {int(t): int(m.body_world[m.child[t]]) for t in set(tree) - {-1}}
-        terms = [(np.flatnonzero(np.any(c.J != 0.0, axis=0)), c) for c in contacts] + [([row.dof], row) for row in rows]
-        merged = {w: w for w in world.values()}
-        for dofs, _ in terms:
-            joined = {merged[world[int(tree[k])]] for k in dofs}
-            merged = {w: min(joined) if g in joined else g for w, g in merged.items()}
-        groups: dict[int, tuple[set, list, list]] = {}
+        """Split the step into independent convex problems, one per cluster of trees; those that nothing touches appear in none."""
+        tree, label, terms = find_clusters(m, contacts, rows)
+        clusters: dict[int, tuple[set, list, list]] = {}
         for dofs, term in terms:
-            trees, group_contacts, group_rows = groups.setdefault(merged[world[int(tree[dofs[0]])]], (set(), [], []))
+            trees, its_contacts, its_rows = clusters.setdefault(label[int(tree[dofs[0]])], (set(), [], []))
             trees.update(int(tree[k]) for k in dofs)
-            (group_rows if isinstance(term, Row) else group_contacts).append(term)
-        for group, (trees, group_contacts, group_rows) in sorted(groups.items()):
+            (its_rows if isinstance(term, Row) else its_contacts).append(term)
+        for cluster, (trees, its_contacts, its_rows) in sorted(clusters.items()):
             dofs = np.flatnonzero(m.unknown & np.isin(tree, sorted(trees)))
-            alone = sum(merged.get(int(m.body_world[m.child[t]])) == group for t in set(m.root.tolist()) - {-1}) == 1
-            problem = group_contacts, group_rows, dofs, v0[dofs], tree[dofs], alone
+            alone = sum(its == cluster for its in label.values()) == 1
+            problem = its_contacts, its_rows, dofs, v0[dofs], tree[dofs], alone
             yield ConvexProblem(A[np.ix_(dofs, dofs)], v_star[dofs], *problem)
 
 

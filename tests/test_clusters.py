@@ -1,0 +1,186 @@
+"""Clusters: trees of a world that no contact links are minimised by themselves, and nothing of one reaches another."""
+
+import newton
+import numpy as np
+import pytest
+import warp as wp
+from rig import collided, link, material
+
+from newton_sap import SolverSAP
+from newton_sap.boundary import matrices
+
+DT = 1.0 / 240.0
+
+
+def at(x=0.0, y=0.0, z=0.0):
+    """A pose without rotation."""
+    return wp.transform((x, y, z), wp.quat_identity())
+
+
+def add_box(builder, *place, **kwargs):
+    """A free cube of 20 cm; its body."""
+    body = builder.add_body(xform=at(*place), **kwargs)
+    builder.add_shape_box(body, hx=0.1, hy=0.1, hz=0.1)
+    return body
+
+
+def groups_of(solver):
+    """The bodies of each cluster, by the latest step."""
+    clusters, arrays = solver.problem.clusters, solver.topology.arrays
+    order, found = clusters.order.numpy(), []
+    for k, entry in enumerate(clusters.entry.numpy()):
+        trees = order[k : k + entry["trees"]]
+        found += [{int(arrays["link_body"][arrays["tree_link_start"][t]]) for t in trees}] if len(trees) else []
+    return found
+
+
+def stepped(model, dt=DT, contacts=True, steps=1, **options):
+    """A solver after steps from the model's state, and that state."""
+    solver, (state, found) = SolverSAP(model, **options), collided(model)
+    for _ in range(steps):
+        solver.step(state, state, None, found if contacts else None, dt)
+    return solver, state
+
+
+def blocks():
+    """Two stacks of two and a cube alone on the ground, a cube in the air, and one that lies 5 cm beside a stack."""
+    builder = newton.ModelBuilder()
+    builder.default_shape_cfg.gap = 0.05
+    for z in (0.1, 0.3):
+        for x in (0.0, 5.0):
+            add_box(builder, x, 0.0, z)
+    add_box(builder, 9.0, 0.0, 0.1)
+    add_box(builder, 15.0, 0.0, 5.0)
+    add_box(builder, 5.25, 0.0, 0.1)
+    builder.add_ground_plane()
+    return builder
+
+
+def test_contacts_tell_what_belongs_together():
+    """Stacks are listed across each other; what is alone stays alone, in the air or on the ground."""
+    solver, _ = stepped(blocks().finalize())
+    assert sorted(map(sorted, groups_of(solver))) == [[0, 2], [1, 3], [4], [5], [6]]
+    assert solver.report().healthy and solver.report().contacts[0] == 24
+
+
+def test_without_contacts_each_tree_is_by_itself():
+    """Also after a step in which contacts had linked some."""
+    solver, state = stepped(blocks().finalize())
+    solver.step(state, state, None, None, DT)
+    assert sorted(map(sorted, groups_of(solver))) == [[k] for k in range(7)]
+    assert solver.report().healthy and solver.report().contacts[0] == 0
+    solver.step(state, state, None, collided(solver.model)[1], DT)
+    assert sorted(map(sorted, groups_of(solver))) == [[0, 2], [1, 3], [4], [5], [6]]
+
+
+def test_what_may_meet_within_the_step_belongs_together():
+    """A cube at 20 m/s is with the one 5 cm ahead, though both sleep until the step is solved, and hands on its momentum."""
+    builder = blocks()
+    builder.body_qd[6] = (-20.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    builder.joint_qd[36:42] = (-20.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    solver, state = stepped(builder.finalize())
+    assert sorted(map(sorted, groups_of(solver))) == [[0, 2], [1, 3, 6], [4], [5]]
+    assert solver.report().healthy and state.body_qd.numpy()[1, 0] < -1.0
+
+
+def test_what_no_unknown_moves_links_nothing():
+    """Two cubes on one kinematic plate do not know of each other."""
+    builder = newton.ModelBuilder()
+    plate = builder.add_body(xform=at(z=-0.05), is_kinematic=True)
+    builder.add_shape_box(plate, hx=2.0, hy=2.0, hz=0.05)
+    cubes = [add_box(builder, x, 0.0, 0.1) for x in (-1.0, 1.0)]
+    solver, _ = stepped(builder.finalize())
+    assert [{plate}, *({cube} for cube in cubes)] == groups_of(solver)
+    assert solver.report().contacts[0] == 8 and solver.report().healthy
+
+
+def test_couplings_keep_a_group_together():
+    """Of two worlds one has a loop: there all trees are one cluster, and the other world is parted."""
+    builder = newton.ModelBuilder()
+    for tied in (True, False):
+        builder.begin_world()
+        one, other = (add_box(builder, x, 0.0, 0.1) for x in (0.0, 3.0))
+        add_box(builder, 6.0, 0.0, 0.1)
+        if tied:
+            builder.add_joint_ball(one, other, parent_xform=at(1.5), child_xform=at(-1.5))
+        builder.end_world()
+    builder.add_ground_plane()
+    solver, _ = stepped(builder.finalize())
+    assert groups_of(solver) == [{0, 1, 2}, {3}, {4}, {5}]
+    assert solver.report().healthy
+
+
+@pytest.mark.parametrize("dofs", (512, 0))
+def test_robots_apart_are_as_in_worlds_of_their_own(monkeypatch, dofs):
+    """Iterations and velocities of each, with and without a factored Hessian for all of them."""
+    monkeypatch.setattr(matrices, "DIRECT_DOFS", dofs)
+    found = []
+    for worlds in (True, False):
+        model = robots(4, worlds)
+        pipeline, solver = newton.CollisionPipeline(model), SolverSAP(model)
+        state, control, contacts = model.state(), model.control(), pipeline.contacts()
+        iterations, rng = [], np.random.default_rng(3)
+        for _ in range(20):
+            control.joint_f.assign(rng.normal(0.0, 3.0, model.joint_dof_count))
+            pipeline.collide(state, contacts)
+            solver.step(state, state, control, contacts, DT)
+            iterations.append(solver.report().iterations.max())
+        assert solver.report().healthy and solver.topology.needs_iterations == (dofs == 0)
+        found.append((iterations, solver.inspect().v))
+    assert found[0][0] == found[1][0] and max(found[0][0]) > 3
+    # Newton's coordinates are float32, and coarser away from the origin.
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=0.0, atol=1e-4)
+
+
+def robots(count, worlds):
+    """Two-legged things of five joints, 4 m apart, or at the same place in worlds of their own."""
+    one = newton.ModelBuilder()
+    trunk = link(one, mass=4.0)
+    joints = [one.add_joint_free(trunk)]
+    one.add_shape_box(trunk, hx=0.2, hy=0.1, hz=0.1, cfg=material())
+    for side in (1.0, -1.0):
+        leg = link(one, inertia=0.02)
+        joints.append(one.add_joint_revolute(trunk, leg, axis=(0.0, 1.0, 0.0), parent_xform=at(0.15 * side, 0.0, -0.1)))
+        one.add_shape_sphere(leg, xform=at(z=-0.2), radius=0.05, cfg=material())
+    one.add_articulation(joints)
+    one.joint_q[2] = 0.34
+    builder = newton.ModelBuilder()
+    for k in range(count):
+        if worlds:
+            builder.add_world(one)
+        else:
+            builder.add_builder(one, xform=at(4.0 * k))
+    builder.add_ground_plane(cfg=material())
+    return builder.finalize()
+
+
+def test_a_fault_stays_in_its_cluster():
+    """A robot that is told to push without measure is reported, and others in its world go on as if it were not there."""
+    model = robots(3, worlds=False)
+    found = []
+    for sick in (False, True):
+        pipeline, solver = newton.CollisionPipeline(model), SolverSAP(model)
+        state, control, contacts = model.state(), model.control(), pipeline.contacts()
+        force = np.zeros(model.joint_dof_count)
+        force[-1] = np.nan if sick else 0.0
+        control.joint_f.assign(force)
+        for _ in range(3):
+            pipeline.collide(state, contacts)
+            solver.step(state, state, control, contacts, DT)
+        assert solver.report().non_finite_steps.tolist() == [3 * sick]
+        found.append(state.joint_qd.numpy()[:16])
+    np.testing.assert_array_equal(*found)
+
+
+def test_the_report_tells_of_the_worst():
+    """Of a world's clusters: iterations of the longest minimisation, all contacts, the deepest of them, one step at a time."""
+    builder = blocks()
+    solver, state = stepped(builder.finalize(), steps=2)
+    calm = solver.report()
+    builder.joint_qd[24] = 5.0  # the cube that is alone slides
+    solver, _ = stepped(builder.finalize(), steps=2)
+    report = solver.report()
+    assert report.steps == 2 and report.contacts.tolist() == calm.contacts.tolist() == [24]
+    assert report.iterations[0] > calm.iterations[0] and report.residual[0] <= 1e-5 * report.scale[0] > 0.0
+    depths = -solver.pool.phi0.numpy()[: report.contacts.sum()]
+    assert report.penetration[0] == depths.max() > 0.0 and report.healthy
