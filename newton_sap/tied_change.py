@@ -1,7 +1,8 @@
 """Velocity products of trees that couplings hold (F 1.1): they follow the change of velocity that the couplings allow.
 
 As in ``multibody.velocity_products``, but ``A`` has what the couplings add to it at the start of the step, and one solve moves all
-trees of a group. What is followed of a change, and what joints and contacts hold against it, is up to each tree: lanes share these.
+trees of a group. What is followed of a change, and what joints and contacts hold against it, is the same for all trees that couplings
+hold together: what couplings give one of them is no load from outside, and takes no momentum from all.
 """
 
 from functools import cache
@@ -12,8 +13,9 @@ from .boundary.bundles import StepInput
 from .boundary.convention import Orders
 from .linalg.lanes import sync
 from .minimizer.held_solve import held_solve, is_tied, skyline_of
+from .minimizer.islands import find_islands, has_islands
 from .minimizer.newton import range_of
-from .minimizer.objective import Range, mass_times
+from .minimizer.objective import Range, mass_times, tree_at
 from .multibody.efforts import Efforts
 from .multibody.gyroscopic import TIED
 from .multibody.holding import ALL_HELD, MOST_BORNE, holding_impulse, share_held
@@ -118,25 +120,56 @@ def gather_pushes(
 
 
 @wp.func
-def add_shares(tree: Tree, m: Motion, change: Motion, problem: Problem, g: int, at: Range, most: wp.float64):
-    """Let as much of what ``travel`` has join each tree's load as makes its change smallest; ``dv`` is what that would change alone.
+def held_together(problem: Problem, at: Range, t: int, other: int):
+    """Whether couplings hold two trees together, or they are one."""
+    if at.trees == 1:
+        return True
+    return problem.island[t] == problem.island[other]
 
-    Where ``most`` is negative it is taken away.
+
+@wp.func
+def products_of_held(
+    tree: Tree,
+    m: Motion,
+    problem: Problem,
+    at: Range,
+    t: int,
+    x: wp.array[wp.float64],
+    y: wp.array[wp.float64],
+):
+    """x . y over what a tree is held together with, of x by unknown and y by dof."""
+    sum = wp.float64(0.0)
+    for i in range(at.trees):
+        other = tree_at(problem, at, i)
+        if is_tied(tree, other) and held_together(problem, at, t, other):
+            own = unknowns_of(tree, m, problem, at, other)
+            for u in range(own[0], own[1]):
+                sum += x[u] * y[problem.dof[u]]
+    return sum
+
+
+@wp.func
+def add_shares(tree: Tree, m: Motion, change: Motion, problem: Problem, at: Range, most: wp.float64):
+    """Let as much of what ``travel`` has join each load as makes the change smallest; ``dv`` is what that would change alone.
+
+    Where ``most`` is negative it is taken away. Uses ``dp``.
     """
     sign = wp.sign(most)
-    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+    for i in range(at.lane, at.trees, at.lanes):
+        t = tree_at(problem, at, i)
+        own = unknowns_of(tree, m, problem, at, t)
+        if is_tied(tree, t) and own[0] < own[1]:
+            against = -sign * products_of_held(tree, m, problem, at, t, problem.dv, change.v0)
+            size = products_of_held(tree, m, problem, at, t, problem.dv, m.travel)
+            problem.dp[own[0]] = sign * share_held(against, size, sign * most)
+    sync()
+    for i in range(at.lane, at.trees, at.lanes):
+        t = tree_at(problem, at, i)
         if is_tied(tree, t):
-            against = wp.float64(0.0)
-            size = wp.float64(0.0)
             own = unknowns_of(tree, m, problem, at, t)
             for u in range(own[0], own[1]):
                 dof = problem.dof[u]
-                against -= sign * problem.dv[u] * change.v0[dof]
-                size += problem.dv[u] * m.travel[dof]
-            share = sign * share_held(against, size, sign * most)
-            for u in range(own[0], own[1]):
-                dof = problem.dof[u]
-                change.v0[dof] = change.v0[dof] + share * m.travel[dof]
+                change.v0[dof] = change.v0[dof] + problem.dp[own[0]] * m.travel[dof]
 
 
 @wp.func
@@ -181,25 +214,30 @@ def push_followed(
 
 
 @wp.func
-def follow_shares(tree: Tree, m: Motion, change: Motion, problem: Problem, g: int, at: Range):
-    """The share that each tree follows of a change, in ``travel``, and of what its products change, in ``dv``.
+def follow_shares(tree: Tree, m: Motion, change: Motion, problem: Problem, at: Range):
+    """The share that is followed of a change, in ``travel``, and of what its products change, in ``dv``.
 
-    ``impulse`` has the momentum of the former, ``dp`` gets that of the latter.
+    ``impulse`` has the momentum of the former, ``dp`` gets that of the latter. Uses ``excess`` and ``v``.
     """
     mass_times(m.A, problem, problem.dv, problem.dp, at.base, at.unknowns, at.lane, at.lanes)
+    for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
+        m.v[problem.dof[u]] = problem.dv[u]
     sync()
-    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+    for i in range(at.lane, at.trees, at.lanes):
+        t = tree_at(problem, at, i)
+        own = unknowns_of(tree, m, problem, at, t)
+        if is_tied(tree, t) and own[0] < own[1]:
+            size = products_of_held(tree, m, problem, at, t, problem.impulse, m.travel)
+            further = products_of_held(tree, m, problem, at, t, problem.dp, m.v)
+            problem.excess[own[0]] = share_followed(size, further)
+    sync()
+    for i in range(at.lane, at.trees, at.lanes):
+        t = tree_at(problem, at, i)
         if is_tied(tree, t):
-            size = wp.float64(0.0)
-            further = wp.float64(0.0)
             own = unknowns_of(tree, m, problem, at, t)
             for u in range(own[0], own[1]):
-                size += m.travel[problem.dof[u]] * problem.impulse[u]
-                further += problem.dv[u] * problem.dp[u]
-            share = share_followed(size, further)
-            for u in range(own[0], own[1]):
                 dof = problem.dof[u]
-                change.v0[dof] = share * (m.travel[dof] + problem.dv[u])
+                change.v0[dof] = problem.excess[own[0]] * (m.travel[dof] + problem.dv[u])
     sync()
 
 
@@ -257,21 +295,23 @@ def follow_tied_kernel(real):
         at = range_of(tree, pools, problem, tree.groups[g].tree_start, lane)  # couplings make a group one cluster
         matrix = skyline_of(problem, at)
         factor_held(m, H, matrix, pools, problem, at)
+        if has_islands(at):
+            find_islands(tree, pools, problem, at, True)
         gather_loads(tree, joints, m, change, efforts, step, g, at)
         change_by(tree, m, H, matrix, pools, problem, m.travel, at)
         add_coupler_impulses(pools.couplers, problem, change.v0, at)
-        add_shares(tree, m, change, problem, g, at, ALL_HELD)
+        add_shares(tree, m, change, problem, at, ALL_HELD)
         if some_lean(tree, m, g):
             gather_pushes(tree, joints, bodies, m, change, orders, efforts, g, at, step.dt)
             change_by(tree, m, H, matrix, pools, problem, m.travel, at)
-            add_shares(tree, m, change, problem, g, at, -MOST_BORNE)
+            add_shares(tree, m, change, problem, at, -MOST_BORNE)
         change_by(tree, m, H, matrix, pools, problem, change.v0, at)
         give_change(problem, change.v0, at)
         if rounds > 1:
             keep_change(m, problem, at)
             push_followed(tree, joints, bodies, m, change, g, at, 2, step.dt)
             change_by(tree, m, H, matrix, pools, problem, change.v0, at)
-            follow_shares(tree, m, change, problem, g, at)
+            follow_shares(tree, m, change, problem, at)
         push_followed(tree, joints, bodies, m, change, g, at, 1, step.dt)
         add_followed(tree, m, change, problem, g, at)
 

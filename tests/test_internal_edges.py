@@ -578,7 +578,8 @@ def test_the_reference_keeps_what_holds(make, steps, law):
 def passed_over_as_by_the_reference(model, law, some=True):
     """Compare a step, in which not all contacts act."""
     model = model.finalize() if isinstance(model, newton.ModelBuilder) else model
-    options = tight(optimality_rel=1e-11) | {"contact_model": law}
+    # The reference leaves no contact out: its clusters may be larger, and "solved" bounds are then read at other iterates.
+    options = tight(optimality_rel=1e-11) | {"contact_model": law, "friction_bound": "start"}
     (state, contacts), out = collided(model), model.state()
     truth = ReferenceSolver(model, **options).step(state, model.control(), contacts, DT)
     solver = SolverSAP(model, **options)

@@ -32,6 +32,7 @@ from .gaps import Gap, Side, lacks_normal, leave_by_face, measure_gap, spared_by
 from .grazing import may_graze
 from .internal_edges import first_passed_over, pass_over_edges, surface_side, touched_at, touching_link
 from .passing import longest_apart, may_pass
+from .rolling import may_roll, may_turn, roll_on
 from .shape_geometry import has_faces
 
 wp.set_module_options({"enable_backward": False})
@@ -202,6 +203,8 @@ def collect_one(
     gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
     if may_graze(shapes, rows, i):
         gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
+    if may_turn(shapes, rows, i):
+        gap = roll_on(tree, shapes, m, rows, state, gap, i)
     if gap.group < 0:
         if lacks_normal(gap):
             count_up(stats.without_normal, wp.max(gap.a.group, gap.b.group), 1)
@@ -409,6 +412,8 @@ def fill_contacts(
             gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
             if may_graze(shapes, rows, i):
                 gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
+            if may_roll(shapes, rows, i):
+                gap = roll_on(tree, shapes, m, rows, state, gap, i)
             if may_pass(shapes, rows, options, gap, i):
                 gap = longest_apart(tree, shapes, m, rows, state, gap, i, dt)
             pair = material_of(shapes, rows, options, i, dt)

@@ -79,9 +79,8 @@ def make_side(
     state: StateArrays,
     body: int,
     point: wp.vec3,
-    offset: wp.vec3,
 ):
-    """Place one side in the world: a link, a body no joint moves (as its state says), or the static world."""
+    """Place one side in the world, but for its surface: a link, a body no joint moves (as its state says), or the static world."""
     side = Side()
     side.link = -1
     side.group = -1
@@ -95,8 +94,6 @@ def make_side(
     X = body_pose(tree, m, state, body)
     side.prescribed = given_velocity(tree, bodies, m, state, body)
     side.support = wp.transform_point(X, to_vec3d(point))
-    # The margin is along the normal, and a round body that turns is touched at another point of its surface.
-    side.surface = side.support + as_constant(wp.transform_vector(X, to_vec3d(offset)))
     return side
 
 
@@ -104,19 +101,15 @@ def make_side(
 def find_normal(tree: Tree, shapes: Shapes, m: Motion, state: StateArrays, gap: Gap, s0: int, s1: int):
     """Give a contact without a normal, at a point inside both shapes, the one of its ellipsoids, if any (F 4.4).
 
-    Both sides' points move along it to how far their ellipsoids reach. Returns the gap, whose normal is zero where none was found.
+    Both supports move along it to how far their ellipsoids reach. Returns the gap, whose normal is zero where none was found.
     """
     X0 = shape_pose(tree, shapes, m, state, s0)
     X1 = shape_pose(tree, shapes, m, state, s1)
     n = out_of_ellipsoid(shapes, s0, X0, gap.a.support) - out_of_ellipsoid(shapes, s1, X1, gap.b.support)
     n = as_constant(wp.normalize(n))
-    to_a = as_constant(n * depth_in_ellipsoid(shapes, s0, X0, gap.a.support, n))
-    to_b = as_constant(n * -depth_in_ellipsoid(shapes, s1, X1, gap.b.support, -n))
     gap.normal = n
-    gap.a.support += to_a
-    gap.a.surface += to_a
-    gap.b.support += to_b
-    gap.b.surface += to_b
+    gap.a.support += as_constant(n * depth_in_ellipsoid(shapes, s0, X0, gap.a.support, n))
+    gap.b.support -= as_constant(n * depth_in_ellipsoid(shapes, s1, X1, gap.b.support, -n))
     return gap
 
 
@@ -143,18 +136,23 @@ def measure_gap(
     state: StateArrays,
     i: int,
 ):
-    """phi0 = n . (p_B - p_A) - margins; without a group unless the row has a normal, joins different bodies and moves an unknown."""
+    """phi0 = n . (p_B - p_A) - margins; without a group unless the row has a normal, joins different bodies and moves an unknown.
+
+    Surfaces lie along the normal; they do not go round with a body.
+    """
     s0 = rows.shape0[i]
     s1 = rows.shape1[i]
     gap = Gap()
     gap.group = -1
-    gap.a = make_side(tree, bodies, m, state, shapes.body[s0], rows.point0[i], rows.offset0[i])
-    gap.b = make_side(tree, bodies, m, state, shapes.body[s1], rows.point1[i], rows.offset1[i])
+    gap.a = make_side(tree, bodies, m, state, shapes.body[s0], rows.point0[i])
+    gap.b = make_side(tree, bodies, m, state, shapes.body[s1], rows.point1[i])
     n = to_vec3d(rows.normal[i])
     if wp.length(n) == wp.float64(0.0):
         gap = find_normal(tree, shapes, m, state, gap, s0, s1)
     else:
         gap.normal = n / wp.length(n)
+    gap.a.surface = gap.a.support + as_constant(gap.normal * wp.length(to_vec3d(rows.offset0[i])))
+    gap.b.surface = gap.b.support - as_constant(gap.normal * wp.length(to_vec3d(rows.offset1[i])))
     gap.phi0 = wp.dot(gap.normal, gap.b.support - gap.a.support)
     gap.phi0 -= wp.float64(rows.margin0[i]) + wp.float64(rows.margin1[i])
     if gap.a.link != gap.b.link and wp.length(gap.normal) != wp.float64(0.0):

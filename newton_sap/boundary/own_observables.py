@@ -18,6 +18,7 @@ from .contact_rows import ContactRows, row_count
 from .gaps import leave_by_face, measure_gap
 from .grazing import may_graze
 from .newton_observables import slot_wrench
+from .rolling import may_turn, roll_on
 
 wp.set_module_options({"enable_backward": False})
 
@@ -207,6 +208,8 @@ def observe_gaps(
                 measured = measure_gap(tree, bodies, shapes, m, rows, state, i)
                 if may_graze(shapes, rows, i):
                     measured = leave_by_face(tree, shapes, m, rows, state, measured, i)
+                if may_turn(shapes, rows, i):
+                    measured = roll_on(tree, shapes, m, rows, state, measured, i)
                 gap = wp.float32(measured.phi0)
         contact_gap[i] = gap
 

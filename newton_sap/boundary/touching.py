@@ -13,6 +13,7 @@ from .contact_materials import ContactOptions, material_of
 from .contact_rows import ContactRows, first_row, next_row
 from .gaps import leave_by_face, measure_gap
 from .grazing import may_graze
+from .rolling import may_turn, roll_on
 from .topology import Topology, flying_links
 
 wp.set_module_options({"enable_backward": False})
@@ -43,6 +44,8 @@ def note_one(
     gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
     if may_graze(shapes, rows, i):
         gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
+    if may_turn(shapes, rows, i):
+        gap = roll_on(tree, shapes, m, rows, state, gap, i)
     if gap.group < 0 or gap.phi0 > wp.float64(0.0):
         return
     if material_of(shapes, rows, options, i, dt).stiffness > wp.float64(0.0):

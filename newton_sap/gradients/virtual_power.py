@@ -13,6 +13,7 @@ from ..boundary.contacts import belt_velocity, material_of, prescribed_slip, sto
 from ..boundary.gaps import Gap, as_constant, leave_by_face, measure_gap, spared_by_spin
 from ..boundary.grazing import may_graze
 from ..boundary.passing import longest_apart, may_pass
+from ..boundary.rolling import may_roll, roll_on
 from ..constraints.clamped_linear import clamped_linear
 from ..constraints.hunt_crossley import normal_impulse
 from ..constraints.joint_rows import dof_rows
@@ -132,6 +133,8 @@ def contact_power(evaluate_contact):
         gap = measure_gap(tree, scene.bodies, scene.shapes, m, scene.rows, scene.before, i)
         if may_graze(scene.shapes, scene.rows, i):
             gap = leave_by_face(tree, scene.shapes, m, scene.rows, scene.before, gap, i)
+        if may_roll(scene.shapes, scene.rows, i):
+            gap = roll_on(tree, scene.shapes, m, scene.rows, scene.before, gap, i)
         if may_pass(scene.shapes, scene.rows, options, gap, i):
             gap = longest_apart(tree, scene.shapes, m, scene.rows, scene.before, gap, i, dt)
         gap.phi0 = gap.phi0 + spared_by_spin(m, scene.shapes, scene.rows, gap, options, i, dt)

@@ -80,7 +80,7 @@ def sum_squares(tree: Tree, pools: Pools, problem: Problem, at: Range):
     squares = wp.float64(0.0)
     apart = has_islands(at)
     if apart:
-        find_islands(tree, pools, problem, at)
+        find_islands(tree, pools, problem, at, False)
     for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
         if pools.contacts.spin_of[slot] < 0:
             n0 = normal_part(pools.contacts, slot)

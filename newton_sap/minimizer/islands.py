@@ -49,16 +49,19 @@ def join(problem: Problem, a: int, b: int):
 
 
 @wp.func
-def join_once(tree: Tree, pools: Pools, problem: Problem, at: Range):
-    """Join what contacts push and couplings tie; how many had different labels."""
+def join_once(tree: Tree, pools: Pools, problem: Problem, at: Range, only_held: bool):
+    """Join what contacts push and couplings tie, or what couplings hold; how many had different labels."""
     joined = wp.float64(0.0)
     contacts = pools.contacts
-    for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
+    pushing = wp.where(only_held, 0, at.contacts)
+    for slot in range(at.contact_start + at.lane, at.contact_start + pushing, at.lanes):
         if contacts.link_a[slot] >= 0 and contacts.link_b[slot] >= 0:
             if wp.length(contacts.gamma[slot]) > NOTHING:
                 a = tree.links[contacts.link_a[slot]].tree
                 joined += join(problem, a, tree.links[contacts.link_b[slot]].tree)
     for r in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
+        if only_held and not pools.couplers.G[r] > wp.float64(0.0):
+            continue
         first = r * pools.couplers.stride
         for s in range(first + 1, first + pools.couplers.support[r]):
             a = tree_of(tree, problem, at.base + pools.couplers.unknown[s - 1])
@@ -67,8 +70,11 @@ def join_once(tree: Tree, pools: Pools, problem: Problem, at: Range):
 
 
 @wp.func
-def find_islands(tree: Tree, pools: Pools, problem: Problem, at: Range):
-    """Label every tree by the first one of its island, with the impulses that were last evaluated; clear their sums."""
+def find_islands(tree: Tree, pools: Pools, problem: Problem, at: Range, only_held: bool):
+    """Label every tree by the first one of its island, as last evaluated; clear their sums.
+
+    ``only_held`` leaves out contacts, and couplings that resist no change: what is slack or switched off.
+    """
     for i in range(at.lane, at.trees, at.lanes):
         t = problem.clusters.order[at.cluster + i]
         problem.island[t] = t
@@ -83,7 +89,7 @@ def find_islands(tree: Tree, pools: Pools, problem: Problem, at: Range):
             t = problem.clusters.order[at.cluster + i]
             problem.readable[t] = problem.island[t]
         sync()
-        joined = join_once(tree, pools, problem, at)
+        joined = join_once(tree, pools, problem, at, only_held)
         sync()
         for i in range(at.lane, at.trees, at.lanes):
             t = problem.clusters.order[at.cluster + i]
@@ -94,7 +100,7 @@ def find_islands(tree: Tree, pools: Pools, problem: Problem, at: Range):
 @wp.func
 def note_readable(tree: Tree, pools: Pools, problem: Problem, at: Range, share: wp.float64):
     """Note of each tree whether its island's residual is at most that share of the constraint impulses there."""
-    find_islands(tree, pools, problem, at)
+    find_islands(tree, pools, problem, at, False)
     for i in range(at.lane, at.trees, at.lanes):
         t = problem.clusters.order[at.cluster + i]
         start = problem.tree_start[t]

@@ -16,7 +16,8 @@ def followed_change(root, A, A_held, load, hold, push, products, turn):
     """The change of velocity of trees that are solved for together, shape (dofs,).
 
     Args:
-        root: Tree of each dof, shape (dofs,); what is held, borne and followed is up to each tree.
+        root: Label of each dof, shape (dofs,), of its tree and all that couplings hold together with it, for which what is held,
+            borne and followed is the same.
         A: Dynamics matrix, shape (dofs, dofs).
         A_held: The same with what couplings add.
         load: Momentum by velocity products, from outside and by couplings, shape (dofs,).
@@ -29,7 +30,7 @@ def followed_change(root, A, A_held, load, hold, push, products, turn):
     def changed(momentum):
         return np.linalg.solve(A_held, momentum)
 
-    def by_tree(a, b):
+    def together(a, b):
         return np.array([a[root == r] @ b[root == r] for r in root])
 
     def share_held(against, size, most):
@@ -37,13 +38,15 @@ def followed_change(root, A, A_held, load, hold, push, products, turn):
             return np.where(against > 0.0, np.minimum(against / size, most), 0.0)
 
     held = changed(hold)
-    moved = load + share_held(-by_tree(held, load), by_tree(held, hold), 1.0) * hold
+    moved = load + share_held(-together(held, load), together(held, hold), 1.0) * hold
     fall = changed(push)
-    moved = moved - np.where(push != 0.0, share_held(by_tree(fall, moved), by_tree(fall, push), MOST_BORNE) * push, 0.0)
+    moved = moved - np.where(
+        push != 0.0, share_held(together(fall, moved), together(fall, push), MOST_BORNE) * push, 0.0
+    )
     change = changed(moved)
     if turn.max() > FAST_TURN:
         further = changed(np.where(turn > FAST_TURN, products(change), 0.0))
-        sizes = by_tree(change, A @ change), by_tree(further, A @ further)
+        sizes = together(change, A @ change), together(further, A @ further)
         change = np.array([share_followed(*size) for size in zip(*sizes, strict=True)]) * (change + further)
     return change
 

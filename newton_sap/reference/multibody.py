@@ -433,13 +433,15 @@ class Multibody:
         ``loads`` are what :meth:`free_motion` returns, ``ties`` the rows of couplings, which act as they do at the start.
         """
         load, hold, push = loads
-        A_held = A.copy()
+        A_held, root = A.copy(), m.root[m.joint_of_dof]
         for tie in ties:
             _, gamma, G = tie.law(tie.J @ v0 + tie.bias)
             A_held += tie.J.T @ G @ tie.J
             load = load + tie.J.T @ gamma
+            if G.any():
+                joined = np.isin(root, root[np.any(tie.J != 0.0, axis=0)])
+                root = np.where(joined, root[joined].min(), root)
         turn = dt * self._fastest_turn(m, kin)
-        root = m.root[m.joint_of_dof]
         dofs = m.unknown & (self._moves(m)[m.child[m.joint_of_dof]] == moves)
         here = np.ix_(dofs, dofs)
         added = np.zeros(m.dofs)

@@ -34,6 +34,7 @@ from .hunt_crossley import HuntCrossley
 from .multibody import Multibody, Snapshot
 from .nested import fly_on
 from .passing import longest_apart
+from .rolling import roll_on
 from .shapes import Solids, find_normal
 
 NO_DRIVE, DRIVE_POSITION, _, DRIVE_POSITION_VELOCITY, DRIVE_EFFORT = range(5)  # newton.JointTargetMode
@@ -123,6 +124,7 @@ class ReferenceSolver(Multibody):
         rows = self.drive_rows(m, A, dt)
         rows += self.limit_rows(m, A, v0, v_star, dt)
         rows += self.velocity_rows(m, A) + self.friction_rows(m, A, dt)
+        self._met = []
         touching = [] if contacts is None else self.contact_rows(m, kin, A, v0, v_star, contacts, dt)
         ties = couplers(self, m, kin, A, v0, v_star, dt)
         v_star = self.follow_tied(m, kin, A, v0, v_star, loads, ties, dt)
@@ -277,6 +279,7 @@ class ReferenceSolver(Multibody):
         for place in places:
             mu = _override_material(*materials.pair(*place.shapes, dt)[:3], optional, place.index)[2]
             place.asleep = self._sleeps(m, kin, v0, v_star, place, mu, optional["surface_velocity"], dt)
+        self._met = [[kin.path[b] for b in place.bodies if b >= 0] for place in places]
         for place in self._without_internal_edges(m, kin, v0, places, dt):
             i, shapes, bodies, n, surface = place.index, place.shapes, place.bodies, place.n, place.surface
             phi0 = place.phi0 + place.spared
@@ -330,14 +333,16 @@ class ReferenceSolver(Multibody):
             bodies = int(shape_body[shapes[0]]), int(shape_body[shapes[1]])
             n = data["normal"][i].astype(float)
             support = [kin.to_world(b, data[f"point{s}"][i].astype(float)) for s, b in enumerate(bodies)]
-            surface = [support[s] + kin.rotate(b, data[f"offset{s}"][i].astype(float)) for s, b in enumerate(bodies)]
             if not n.any():
                 n, reach = find_normal(self.model, kin, shapes, support)
-                support, surface = ([x[s] + reach[s] for s in (0, 1)] for x in (support, surface))
+                support = [support[s] + reach[s] for s in (0, 1)]
             if not n.any():
                 continue
+            thick = [float(np.linalg.norm(data[f"offset{s}"][i].astype(float))) for s in (0, 1)]
+            surface = [support[0] + thick[0] * unit(n), support[1] - thick[1] * unit(n)]
             margin = [float(data[f"margin{s}"][i]) for s in (0, 1)]
             n, support, surface = leave_by_face(self.model, kin, shapes, unit(n), support, surface, margin)
+            support, surface = roll_on(self.model, kin, shapes, n, support, surface)
             phi0 = n @ (support[1] - support[0]) - sum(margin)
             spared, apart = 0.0, phi0
             if phi0 > 0.0 and not self.options.dissipation_ahead_of_touch:
@@ -458,7 +463,7 @@ class ReferenceSolver(Multibody):
 
     def problems(self, m, A, v0, v_star, contacts, rows):
         """Split the step into independent convex problems, one per cluster of trees; those that nothing touches appear in none."""
-        tree, label, terms = find_clusters(m, contacts, rows)
+        tree, label, terms = find_clusters(m, contacts, rows, self._met)
         clusters: dict[int, tuple[set, list, list]] = {}
         for dofs, term in terms:
             trees, its_contacts, its_rows = clusters.setdefault(label[int(tree[dofs[0]])], (set(), [], []))

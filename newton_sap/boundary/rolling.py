@@ -1,0 +1,89 @@
+"""What rolls is touched at other points from step to step, of itself and of what it rolls over (F 4.6).
+
+Contacts that were found once name the same points in several steps. Newton gives spheres and capsules by their centre or axis, from which
+the surface is found anew; cylinders by a point of their surface, which has gone round with them since.
+"""
+
+import warp as wp
+
+from ..workspace import Motion, Shapes, StateArrays, Tree
+from .contact_rows import ContactRows
+from .gaps import Gap, Side, as_constant
+from .shape_geometry import CAPSULE, CYLINDER, SPHERE, shape_pose
+
+wp.set_module_options({"enable_backward": False})
+
+LYING = wp.constant(wp.float64(0.5))
+"""Cosine between a normal and a cylinder's axis up to which the surface about the axis is touched, and no face."""
+TURNED = wp.constant(wp.float64(0.5))
+"""Cosine of how far a point of it may have gone round since the contact was found: 60 degrees."""
+
+
+@wp.struct
+class Round:
+    """A round surface where a contact touches it."""
+
+    radius: wp.float64  # across the normal [m]; zero of what is flat, or has corners
+    moved: wp.vec3d  # how far the point that touches is from the one that did [m]
+
+
+@wp.func
+def may_roll(shapes: Shapes, rows: ContactRows, i: int):
+    """Whether one of a contact's shapes is round."""
+    a = shapes.type[rows.shape0[i]]
+    b = shapes.type[rows.shape1[i]]
+    return a == SPHERE or b == SPHERE or a == CAPSULE or b == CAPSULE or a == CYLINDER or b == CYLINDER
+
+
+@wp.func
+def may_turn(shapes: Shapes, rows: ContactRows, i: int):
+    """Whether one of them is a cylinder, whose gap depends on how it has turned."""
+    return shapes.type[rows.shape0[i]] == CYLINDER or shapes.type[rows.shape1[i]] == CYLINDER
+
+
+@wp.func
+def surface_of(tree: Tree, shapes: Shapes, m: Motion, state: StateArrays, shape: int, side: Side, out: wp.vec3d):
+    """The round surface of a shape that faces along ``out``."""
+    found = Round()
+    kind = shapes.type[shape]
+    if kind == SPHERE or kind == CAPSULE:
+        found.radius = wp.float64(shapes.scale[shape][0])
+    elif kind == CYLINDER:
+        X = shape_pose(tree, shapes, m, state, shape)
+        axis = wp.transform_vector(X, wp.vec3d(wp.float64(0.0), wp.float64(0.0), wp.float64(1.0)))
+        arm = side.support - wp.transform_get_translation(X)
+        arm = arm - axis * wp.dot(axis, arm)
+        lean = wp.dot(axis, out)
+        across = wp.normalize(out - axis * lean)
+        radius = wp.length(arm)
+        if wp.abs(lean) < LYING and wp.dot(arm, across) > TURNED * radius:
+            found.radius = radius
+            found.moved = as_constant(radius * across - arm)
+    return found
+
+
+@wp.func
+def roll_on(tree: Tree, shapes: Shapes, m: Motion, rows: ContactRows, state: StateArrays, gap: Gap, i: int):
+    """Let round bodies be touched where they are now: on the line between what is round, where it meets what is flat.
+
+    No part of ``measure_gap``, like ``leave_by_face``: ask ``may_roll`` first, or ``may_turn`` where ``phi0`` alone is needed.
+    """
+    n = gap.normal
+    a = surface_of(tree, shapes, m, state, rows.shape0[i], gap.a, n)
+    b = surface_of(tree, shapes, m, state, rows.shape1[i], gap.b, -n)
+    gap.a.support += a.moved
+    gap.b.support += b.moved
+    gap.phi0 += wp.dot(n, b.moved - a.moved)
+    if a.radius + b.radius > wp.float64(0.0):
+        gap.a.surface += a.moved
+        gap.b.surface += b.moved
+        ahead = gap.b.surface - gap.a.surface
+        ahead = ahead - n * wp.dot(n, ahead)
+        share = a.radius / (a.radius + b.radius)
+        if a.radius == wp.float64(0.0):
+            share = wp.float64(1.0)
+        elif b.radius == wp.float64(0.0):
+            share = wp.float64(0.0)
+        gap.a.surface += share * ahead
+        gap.b.surface -= (wp.float64(1.0) - share) * ahead
+    return gap
