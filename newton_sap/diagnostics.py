@@ -28,15 +28,15 @@ class SolverReport:
     world: np.ndarray
     """Newton world of the group; -1 for global entities, or where all worlds form one group."""
     iterations: np.ndarray
-    """Newton iterations of the last step; of both minimisations where surfaces rebound."""
+    """Newton iterations of the last step; of both minimisations where surfaces rebound, and of several clusters of trees the most."""
     iterations_max: np.ndarray
     """Most iterations of any step."""
     line_search_evaluations: np.ndarray
-    """Evaluations of the line search in the last step."""
+    """Evaluations of the line search in the last step, of several clusters the most."""
     reason: np.ndarray
     """Why the last iteration stopped, an index into ``REASONS``."""
     residual: np.ndarray
-    """Scaled momentum residual at the end of the last step [sqrt(J)]."""
+    """Scaled momentum residual at the end of the last step [sqrt(J)], of several clusters the largest beside its scale."""
     scale: np.ndarray
     """What the residual is measured against [sqrt(J)]."""
     contacts: np.ndarray

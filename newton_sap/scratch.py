@@ -139,26 +139,26 @@ def allocate_rows(scratch: Scratch, topology) -> RowPool:
     return scratch.allocate(RowPool, counts, dict.fromkeys(ROW, ROWS_PER_DOF * topology.part_dofs))
 
 
-def allocate_clusters(topology, split: bool, device) -> Clusters:
-    """Return clusters that are whole groups; ``split`` says whether contacts may part them later."""
-    trees = topology.tree_count
-    starts = topology.arrays["group_tree_start"]
-    entry = np.zeros(trees + 1, dtype=ClusterEntry.numpy_dtype())
-    entry["tree"], entry["dof_start"] = np.arange(trees + 1), topology.arrays["tree_dof_start"]
-    filled = starts[:-1][np.diff(starts) > 0]
-    entry["trees"][filled] = np.diff(starts)[np.diff(starts) > 0]
-    own = np.arange(trees if topology.has_islands else 0)
+def allocate_clusters(topology, tied: np.ndarray, split: bool, device) -> Clusters:
+    """Return the clusters of a step without contacts: each tree, or groups that are ``tied``; all groups where nothing may ``split`` them."""
+    starts, group = topology.arrays["group_tree_start"], topology.arrays["tree_group"]
+    whole = tied | (not split)
+    own = np.where(whole[group], starts[group], np.arange(topology.tree_count))
+    entry = np.zeros(topology.tree_count + 1, dtype=ClusterEntry.numpy_dtype())
+    entry["tree"], entry["dof_start"] = np.arange(len(entry)), topology.arrays["tree_dof_start"]
+    np.add.at(entry["trees"], own, 1)
+    several = topology.tree_count if topology.has_islands else 0
     clusters = Clusters()
     clusters.entry = wp.array(entry, dtype=ClusterEntry, device=device)
-    clusters.order = wp.array(own, dtype=wp.int32, device=device)
-    clusters.of_tree = wp.array(starts[topology.arrays["tree_group"]][: len(own)], dtype=wp.int32, device=device)
+    clusters.order = wp.array(np.arange(several), dtype=wp.int32, device=device)
+    clusters.of_tree = wp.array(own[:several], dtype=wp.int32, device=device)
     clusters.most_dofs, clusters.most_trees = topology.largest_cluster
-    clusters.split = int(split and topology.has_islands)
+    clusters.split = int(split and several > 0)
     return clusters
 
 
-def allocate_problem(scratch: Scratch, topology) -> Problem:
-    """Return room for all dofs as unknowns."""
+def allocate_problem(scratch: Scratch, topology, tied: np.ndarray) -> Problem:
+    """Return room for all dofs as unknowns; ``tied`` says which groups have couplings."""
     counts = {"*": topology.dof_count}
     counts |= dict.fromkeys(("tree_start", "island", "readable"), topology.tree_count)
     counts["added_inertia"] = 36 * topology.link_count if topology.has_long_trees else 0
@@ -166,7 +166,8 @@ def allocate_problem(scratch: Scratch, topology) -> Problem:
     if not topology.has_islands:
         counts |= dict.fromkeys(("island", "readable", "first"), 0)
         starts["first"] = 0 * topology.part_dofs
-    clusters = allocate_clusters(topology, not scratch.has_gradients, scratch.device)  # gradients read a group at once
+    split = not scratch.has_gradients  # which read a group at once
+    clusters = allocate_clusters(topology, tied, split, scratch.device)
     return scratch.allocate(Problem, counts, starts, clusters=clusters)
 
 

@@ -12,13 +12,14 @@ import warp as wp
 from . import attributes
 from . import observables as observe
 from .at_rest import apply_damping_ratios, check_mass_matrix
-from .boundary import bundles, clusters, couplings, output
+from .boundary import bundles, couplings, output
 from .boundary.capacity import contact_capacity, newton_capacity
 from .boundary.contacts import (
     collect_contacts,
     count_foreign,
     enter_late,
     fill_contacts,
+    leave_contacts,
     list_by_part,
     measure_links,
     number_slots,
@@ -269,9 +270,9 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
     def _fill_pool(self, frame: Frame, stats: Stats) -> None:
         """The same, counting in ``stats`` what finds no room."""
         if frame.rows is None or not self.model.shape_count:
-            self.pool.group_count.zero_()
-            self.launches.groups(clusters.clear_clusters, [self.problem.clusters])
-            if frame.rows is not None:
+            if self.model.shape_count:
+                self.launches.groups(leave_contacts, [self.pool, self.problem.clusters])
+            elif frame.rows is not None:
                 self.launches.at_once(count_foreign, 1, [stats, frame.rows])
             return
         arrivals = self.arrivals
@@ -411,10 +412,8 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
             load_kernels([renewed.kernel], self.device)
 
     def get_max_contact_count(self) -> int:
-        """Return how many contacts a ``Contacts`` for this solver needs room for: all that Newton may find.
-
-        ``max_contacts`` is about those that act, which only the solver can tell from the others.
-        """
+        """Return how many contacts a ``Contacts`` for this solver needs room for: all that Newton may find, not only those that act,
+        which ``max_contacts`` is about."""
         return self.arrivals.next.shape[0]
 
     def update_contacts(self, contacts: newton.Contacts, state: newton.State | None = None) -> None:
@@ -527,8 +526,8 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self.scratch = Scratch(size, self.options.threads, self.model)
         self.motion, self.motion_after = allocate_motion(self.scratch, size)
         self.rows = allocate_rows(self.scratch, size)
-        self.problem = allocate_problem(self.scratch, size)
         self.couplings, self.couplers = couplings.build_couplings(self.model, size, size.loop_joints, device)
+        self.problem = allocate_problem(self.scratch, size, couplings.tied_groups(self.couplings))
         self._coupling_kernels = couplings.assembling_kernels(self.couplings)
         moves = couplings.motions_of_trees(self.couplings, size, self.model, self.options.position_update)
         self.tree = size.to_device(couplings.tied_groups(self.couplings), moves, device)
@@ -580,7 +579,8 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         stages += [assemble_problem] if self._assembles_apart else []
         stages += [touch_trees, *self._coupling_kernels] if self._coupling_kernels else []
         stages += [] if self._follow_tied is None else [self._follow_tied]
-        stages += [self._solve_kernel, count_clusters, integrate, *self.flights.kernels]
+        stages += [count_clusters] if self.problem.clusters.split else []
+        stages += [self._solve_kernel, integrate, *self.flights.kernels]
         stages += [output.keep_loose_bodies] if self.topology.link_count < self.model.body_count else []
         stages += [output.loop_kernel()] if self.topology.loop_joints else []
         load_kernels([*stages, clear_stats], self.device)

@@ -154,6 +154,20 @@ def robots(count, worlds):
     return builder.finalize()
 
 
+def test_without_shapes_each_tree_is_by_itself():
+    """Pendulums in one world; a captured first step needs nothing compiled."""
+    builder = newton.ModelBuilder()
+    for _ in range(3):
+        joint = builder.add_joint_revolute(-1, link(builder), axis=(0.0, 1.0, 0.0), friction=0.1)
+        builder.add_articulation([joint])
+    model = builder.finalize()
+    solver, state = SolverSAP(model), model.state()
+    with wp.ScopedCapture() as capture:
+        solver.step(state, state, None, None, DT)
+    wp.capture_launch(capture.graph)
+    assert groups_of(solver) == [{0}, {1}, {2}] and solver.report().healthy
+
+
 def test_a_fault_stays_in_its_cluster():
     """A robot that is told to push without measure is reported, and others in its world go on as if it were not there."""
     model = robots(3, worlds=False)
@@ -168,6 +182,7 @@ def test_a_fault_stays_in_its_cluster():
             pipeline.collide(state, contacts)
             solver.step(state, state, control, contacts, DT)
         assert solver.report().non_finite_steps.tolist() == [3 * sick]
+        assert np.isnan(solver.report().residual[0]) == sick
         found.append(state.joint_qd.numpy()[:16])
     np.testing.assert_array_equal(*found)
 

@@ -16,7 +16,7 @@ from newton_sap.minimizer import progress
 from newton_sap.minimizer.objective import Range, Value
 from newton_sap.minimizer.progress import Progress
 from newton_sap.minimizer.settings import Settings
-from newton_sap.workspace import Problem, Tree
+from newton_sap.workspace import Problem
 
 WORLDS, SICK, DT = 3, 1, 0.005
 ARRAYS = ("joint_q", "joint_qd", "body_q", "body_qd")
@@ -501,7 +501,7 @@ def judge_settled(iterations: wp.array[int], reason: wp.array[int]):
     settings.cost_rel = wp.float64(1.0e-15)
     settings.optimality_rough = wp.float64(1.0e-3)
     settings.max_iterations = 200
-    reason[i] = progress.verdict(Tree(), Problem(), Range(), 0, value, now, settings)
+    reason[i] = progress.verdict(Problem(), Range(), value, now, settings)
 
 
 def test_a_solve_stalls_after_exact_steps_only():

@@ -151,17 +151,14 @@ def share_contacts(
         clusters.entry[k].awake = awake
 
 
-@wp.kernel
-def clear_clusters(tree: Tree, clusters: Clusters):
-    """Without contacts every tree is by itself, or the group one; one block per group."""
-    block, lane = wp.tid()
-    g = tree.first_group + block
-    if lane == 0 and tree.groups[g].tree_start < tree.groups[g + 1].tree_start:
-        if may_split(tree, clusters, g):
-            for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
-                clusters.of_tree[t] = t
-            place_clusters(tree, clusters, g)
-        else:
-            k = tree.groups[g].tree_start
-            clusters.entry[k].contacts = 0
-            clusters.entry[k].awake = 0
+@wp.func
+def clear_clusters(tree: Tree, clusters: Clusters, g: int):
+    """Without contacts every tree is by itself, or the group one; one lane."""
+    start = tree.groups[g].tree_start
+    if may_split(tree, clusters, g):
+        for t in range(start, tree.groups[g + 1].tree_start):
+            clusters.of_tree[t] = t
+        place_clusters(tree, clusters, g)
+    elif start < tree.groups[g + 1].tree_start:
+        clusters.entry[start].contacts = 0
+        clusters.entry[start].awake = 0

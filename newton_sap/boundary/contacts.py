@@ -10,7 +10,7 @@ from ..multibody.paths import last_dof
 from ..multibody.spatial import angular, to_vec3d, velocity_at
 from ..packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, Clusters, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
-from .clusters import find_clusters, may_split, order_of, share_contacts
+from .clusters import clear_clusters, find_clusters, may_split, order_of, share_contacts
 from .contact_materials import ContactOptions, Material, material_of
 from .contact_rows import (
     ContactRows,
@@ -447,3 +447,13 @@ def fill_contacts(
     if lane == 0:
         pool.group_count[g] = count
         share_contacts(tree, arrivals, pool, clusters, g, count, taking_part)
+
+
+@wp.kernel
+def leave_contacts(tree: Tree, pool: ContactPool, clusters: Clusters):
+    """Empty the pool in a step without contacts; one block per group."""
+    block, lane = wp.tid()
+    g = tree.first_group + block
+    if lane == 0:
+        pool.group_count[g] = 0
+        clear_clusters(tree, clusters, g)

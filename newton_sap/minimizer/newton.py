@@ -175,8 +175,8 @@ def count_step(stats: Stats, g: int, latest: SolveStats):
 def worse(one: SolveStats, other: SolveStats):
     """What two clusters did, as of one: reasons ascend, and the residual is the larger one beside its scale."""
     both = one
-    # What is no number is the worst.
-    if other.residual > wp.float64(0.0) and not other.residual * one.scale <= one.residual * other.scale:
+    larger = one.scale == wp.float64(0.0) or other.residual * one.scale > one.residual * other.scale
+    if larger or not wp.isfinite(other.residual):
         both.residual = other.residual
         both.scale = other.scale
     both.penetration = wp.max(one.penetration, other.penetration)
