@@ -128,9 +128,7 @@ def number_rows(tree: Tree, m: Motion, rows: RowPool, problem: Problem, k: int):
     for i in range(trees):
         t = cluster_tree(problem, k, trees, i)
         shift = base + shift_of(tree, m, problem, t)
-        first = tree.trees[t].dof_start
-        after = tree.trees[t + 1].dof_start
-        while r < end and rows.unknown[r] >= first and rows.unknown[r] < after:
+        while r < end and rows.unknown[r] < tree.trees[t + 1].dof_start:
             u = rows.unknown[r] + shift
             rows.unknown[r] = u - base
             if problem.row_end[u] == 0:

@@ -527,10 +527,11 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self.motion, self.motion_after = allocate_motion(self.scratch, size)
         self.rows = allocate_rows(self.scratch, size)
         self.couplings, self.couplers = couplings.build_couplings(self.model, size, size.loop_joints, device)
-        self.problem = allocate_problem(self.scratch, size, couplings.tied_groups(self.couplings))
+        tied = couplings.tied_groups(self.couplings)
+        self.problem = allocate_problem(self.scratch, size, tied)
         self._coupling_kernels = couplings.assembling_kernels(self.couplings)
         moves = couplings.motions_of_trees(self.couplings, size, self.model, self.options.position_update)
-        self.tree = size.to_device(couplings.tied_groups(self.couplings), moves, device)
+        self.tree = size.to_device(tied, moves, device)
         self.hung_loads = HungLoads(self.tree, self.couplings, size, self.model)
         self.touching = Touching(self.couplings, size, self.model, moves)
         self.flights = Flights(self.motion, self.couplings, size, self.model, self.options.position_update)
@@ -549,8 +550,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
             self.actuators = build_actuators(self.model)
         self._group_world = wp.array(size.group_world, dtype=wp.int32, device=device)
         self._no_mask = wp.zeros(0, dtype=wp.bool, device=device)
-        self._contacts_seen = self._last_report = None
-        self._known_proxies, self._outgrown = {}, []
+        self._contacts_seen, self._last_report, self._known_proxies, self._outgrown = None, None, {}, []
         self._allocate_contacts(max(newton_capacity(self.model, self.contacts), self.options.max_contacts or 0))
 
     def _read_model(self) -> None:

@@ -8,7 +8,7 @@ import warp as wp
 
 from ..linalg.lanes import sync, total
 from ..workspace import ContactPool, Pools, Problem, Tree
-from .objective import Range, scaled_squares
+from .objective import Range, scaled_squares, tree_at
 
 wp.set_module_options({"enable_backward": False})
 
@@ -76,7 +76,7 @@ def find_islands(tree: Tree, pools: Pools, problem: Problem, at: Range, only_hel
     ``only_held`` leaves out contacts, and couplings that resist no change: what is slack or switched off.
     """
     for i in range(at.lane, at.trees, at.lanes):
-        t = problem.clusters.order[at.cluster + i]
+        t = tree_at(problem, at, i)
         problem.island[t] = t
         if problem.tree_start[t] >= 0:
             problem.dv[at.base + problem.tree_start[t]] = wp.float64(0.0)
@@ -86,13 +86,13 @@ def find_islands(tree: Tree, pools: Pools, problem: Problem, at: Range, only_hel
     while joined > wp.float64(0.0):
         # Labels are read where nobody writes them: the next ones wait in ``readable``.
         for i in range(at.lane, at.trees, at.lanes):
-            t = problem.clusters.order[at.cluster + i]
+            t = tree_at(problem, at, i)
             problem.readable[t] = problem.island[t]
         sync()
         joined = join_once(tree, pools, problem, at, only_held)
         sync()
         for i in range(at.lane, at.trees, at.lanes):
-            t = problem.clusters.order[at.cluster + i]
+            t = tree_at(problem, at, i)
             problem.island[t] = problem.readable[problem.readable[t]]
         sync()
 
@@ -102,7 +102,7 @@ def note_readable(tree: Tree, pools: Pools, problem: Problem, at: Range, share: 
     """Note of each tree whether its island's residual is at most that share of the constraint impulses there."""
     find_islands(tree, pools, problem, at, False)
     for i in range(at.lane, at.trees, at.lanes):
-        t = problem.clusters.order[at.cluster + i]
+        t = tree_at(problem, at, i)
         start = problem.tree_start[t]
         if start >= 0:
             squares = wp.vec3d()
@@ -112,7 +112,7 @@ def note_readable(tree: Tree, pools: Pools, problem: Problem, at: Range, share: 
             wp.atomic_add(problem.dp, sum_at(tree, problem, at, t), squares[2])
     sync()
     for i in range(at.lane, at.trees, at.lanes):
-        t = problem.clusters.order[at.cluster + i]
+        t = tree_at(problem, at, i)
         if problem.tree_start[t] >= 0:
             sums = sum_at(tree, problem, at, t)
             problem.readable[t] = int(problem.dv[sums] <= share * share * problem.dp[sums])
