@@ -24,13 +24,15 @@ INTEGRATIONS = ("implicit", "explicit")
 UNSET_MATERIALS = ("rigid", "literal")
 FRICTION_BOUNDS = ("solved", "start")
 KINEMATIC_VELOCITIES = ("given", "measured")
+LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class SAPOptions:
     """Options of :class:`newton_sap.SolverSAP`; the solver keeps its own as ``solver.options``.
 
-    Build one directly to validate settings without a model, or let the solver build it from its keywords.
+    Build one directly to validate settings without a model, or let the solver build it from its keywords. ``F 3.2`` and the like
+    are sections of ``docs/formulation.md``.
 
     Raises:
         ValueError: A value outside its range or an unknown choice; the message lists what is accepted.
@@ -163,7 +165,7 @@ class SAPOptions:
 
     threads: int = 1
     """CPU threads [-], >= 1, that share the worlds of a step outside graphs, with the same bits; a captured graph has one.
-    Default: two threads take 0.65 to 0.8 of the time for a thousand worlds, longer for less than a hundred."""
+    Two threads take 0.7 to 0.8 of the time for a thousand worlds, longer for less than a hundred."""
 
     def __post_init__(self):
         for name, value in vars(self).items():
@@ -272,7 +274,7 @@ def resolve_options(preset: str | None, explicit: dict[str, Any]) -> SAPOptions:
 
 
 def _require_choice(name: str, value: Any, accepted: tuple[str, ...]) -> None:
-    if value not in accepted:
+    if not isinstance(value, str) or value not in accepted:
         names = ", ".join(repr(a) for a in accepted)
         raise ValueError(f"{name} {value!r} is unknown{suggestion(value, accepted)} (accepted: {names})")
 
@@ -286,3 +288,5 @@ def _require_number(name: str, value: Any, low: float, *, inclusive: bool) -> No
 def _require_integer(name: str, value: Any, low: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < low:
         raise ValueError(f"{name} must be an integer >= {low}, not {value!r}")
+    if value > LARGEST:
+        raise ValueError(f"{name} must be at most {LARGEST}, to which kernels count, not {value!r}")

@@ -209,7 +209,7 @@ NOT_NEGATIVE = ("joint_armature", "joint_damping", "joint_friction", "joint_stif
                 "joint_target_kd", "joint_limit_ke", "joint_limit_kd", "shape_material_ke", "shape_material_kd",
                 "shape_material_mu", "shape_material_mu_torsional", "shape_material_mu_rolling",
                 "shape_material_restitution")  # fmt: skip
-ANY_SIGN = ("joint_axis", "joint_X_p", "joint_X_c")
+ANY_SIGN = ("joint_axis", "joint_X_p", "joint_X_c", "shape_transform", "shape_scale")
 MAGNITUDES = ("joint_effort_limit", "joint_velocity_limit")
 LIMITS = ("joint_limit_lower", "joint_limit_upper", *MAGNITUDES)
 for _name in (*NOT_NEGATIVE, *ANY_SIGN, *LIMITS):
@@ -483,6 +483,10 @@ def test_unknown_order_flag():
     state = hinge().finalize().state()
     with pytest.raises(ValueError, match="joint_qd_order.*'public' or 'sap'"):
         SapState(state.joint_q, state.joint_qd, state.body_q, state.body_qd, joint_qd_order="drake")
+    bench = Bench()
+    bench.arguments["state_in"].joint_qd_order = "Sap"
+    with pytest.raises(ValueError, match="joint_qd_order must be 'public' or 'sap', not 'Sap'"):
+        bench.step()
 
 
 def test_unsupported_observable_is_refused():
@@ -543,11 +547,15 @@ WRONG_ARRAYS = {
     "none": lambda array: None,
     "numpy": lambda array: array.numpy(),
     "of another type": lambda array: wp.zeros(len(array), dtype=wp.int8),
+    "in two dimensions": lambda array: wp.zeros((len(array), 1), dtype=array.dtype),
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG_ARRAYS.values(), ids=WRONG_ARRAYS)
-@pytest.mark.parametrize("name", ["joint_armature", "joint_X_p", "body_mass", "shape_material_mu"])
+@pytest.mark.parametrize(
+    "name",
+    ["joint_armature", "joint_X_p", "body_mass", "shape_material_mu", "shape_transform", "shape_flags", "gravity"],
+)
 @pytest.mark.parametrize("when", ["before construction", "at run time"])
 def test_arrays_of_another_kind_are_refused(name, wrong, when):
     """They are named with what they must be, and a solver goes on with those it had."""
@@ -557,7 +565,7 @@ def test_arrays_of_another_kind_are_refused(name, wrong, when):
     solver = SolverSAP(model)
     before = getattr(model, name)
     setattr(model, name, wrong(before))
-    with pytest.raises((TypeError, ValueError), match=rf"model\.{name} .*give it 1 entries of "):
+    with pytest.raises((TypeError, ValueError), match=rf"model\.{name} .*give it [12] entries of "):
         if when == "at run time":
             solver.notify_model_changed(newton.ModelFlags.ALL)
         else:

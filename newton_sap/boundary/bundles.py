@@ -31,7 +31,7 @@ def _fill(struct_type, source, prefix: str, **renamed):
     bundle = struct_type()
     for name, variable in struct_type.vars.items():
         array = renamed[name] if name in renamed else getattr(source, prefix + name)
-        if array is None or array.ndim != variable.type.ndim:  # Newton leaves empty 2D arrays one-dimensional
+        if array is None or not len(array):  # Newton leaves empty 2D arrays one-dimensional
             array = _empty(variable.type.dtype, variable.type.ndim, str(source.device))
         setattr(bundle, name, array)
     return bundle

@@ -92,14 +92,24 @@ class Orders:
 
 
 def orders_of(state_in, state_out, control, reference_is_com: bool) -> Orders:
-    """Read the order flags; Newton's own State and Control carry none and are public."""
+    """Read the order flags; Newton's own State and Control carry none and are public.
+
+    Raises:
+        ValueError: A flag that is neither ``"public"`` nor ``"sap"``.
+    """
     orders = Orders()
-    orders.qd_in = int(getattr(state_in, "joint_qd_order", "public") == "sap")
-    orders.qd_out = int(getattr(state_out, "joint_qd_order", "public") == "sap")
-    orders.joint_f = int(getattr(control, "joint_f_order", "public") == "sap")
-    orders.body_f = int(getattr(state_in, "body_f_order", "public") == "sap")
+    orders.qd_in = _in_sap_order(state_in, "joint_qd_order")
+    orders.qd_out = _in_sap_order(state_out, "joint_qd_order")
+    orders.joint_f = _in_sap_order(control, "joint_f_order")
+    orders.body_f = _in_sap_order(state_in, "body_f_order")
     orders.reference_is_com = int(reference_is_com)
     return orders
+
+
+def _in_sap_order(holder, flag: str) -> int:
+    order = getattr(holder, flag, "public")
+    _require_order(flag, order)
+    return int(order == "sap")
 
 
 def orders_at_end(orders: Orders) -> Orders:

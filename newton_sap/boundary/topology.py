@@ -499,7 +499,7 @@ def _last_dofs(link_parent: list[int], link_dof_start: np.ndarray) -> np.ndarray
 def share_groups(dofs: np.ndarray, parts: int) -> np.ndarray:
     """Return where each part of the groups begins, and the end: about as many dofs for each, and no part without a group,
     unless there is none at all."""
-    done = np.concatenate([[0], np.cumsum(dofs)])
+    done, parts = np.concatenate([[0], np.cumsum(dofs)]), min(parts, len(dofs))
     cuts = np.searchsorted(done, done[-1] * np.arange(1, parts) / parts)
     return np.array([*np.unique([0, *cuts[cuts < len(dofs)]]), len(dofs)])
 

@@ -22,7 +22,7 @@ _FINITE = {
     "dof": ("joint_axis", "joint_armature", "joint_damping", "joint_friction", "joint_stiffness", "joint_target_ke",
             "joint_target_kd", "joint_limit_ke", "joint_limit_kd"),
     "shape": ("shape_material_ke", "shape_material_kd", "shape_material_mu", "shape_material_mu_torsional",
-              "shape_material_mu_rolling", "shape_material_restitution"),
+              "shape_material_mu_rolling", "shape_material_restitution", "shape_transform", "shape_scale"),
 }  # fmt: skip
 _MAGNITUDES = {"joint_effort_limit": "infinity is", "joint_velocity_limit": "infinity and 0 are"}
 """Bounds of magnitudes, and what says that there is none."""
@@ -40,7 +40,13 @@ _ONE_PER = {
 """What says how many entries an array of the model has."""
 JOINT_FORCES = int(newton.ModelFlags.JOINT_DOF_PROPERTIES | newton.ModelFlags.JOINT_DOF_FORCE_PROPERTIES)
 """What tells of springs, drives and effort limits; neither flag has the other's bit."""
-_SIGNED = ("body_inertia", "body_com", "joint_X_p", "joint_X_c", "joint_axis")
+_SIGNED = ("body_inertia", "body_com", "joint_X_p", "joint_X_c", "joint_axis", "shape_transform", "shape_scale")
+_OF_SHAPES = {
+    "shape_body": wp.int32, "shape_type": wp.int32, "shape_flags": wp.int32, "shape_transform": wp.transform,
+    "shape_scale": wp.vec3, "shape_source_ptr": wp.uint64, "shape_collision_radius": wp.float32,
+    "shape_collision_aabb_lower": wp.vec3, "shape_collision_aabb_upper": wp.vec3,
+}  # fmt: skip
+"""What kernels read of shapes beside their materials."""
 
 
 def validate_model(model) -> None:
@@ -165,24 +171,31 @@ def require_model_arrays(model) -> None:
             name = prefix + field
             if hasattr(model, name):  # others have another name, or are optional
                 counter = _ONE_PER[model.get_attribute_frequency(name)]
-                _require_model_array(model, name, getattr(model, name), variable.type.dtype, counter)
+                _require_model_array(
+                    model, name, variable.type.dtype, getattr(model, counter), counter, variable.type.ndim
+                )
+    for name, dtype in _OF_SHAPES.items():
+        _require_model_array(model, name, dtype, model.shape_count, "shape_count")
+    _require_model_array(model, "gravity", wp.vec3, model.world_count, "world_count")
 
 
-def _require_model_array(model, name: str, array, dtype, counter: str) -> None:
-    count = getattr(model, counter)
+def _require_model_array(model, name: str, dtype, count: int, counter: str, ndim: int = 1) -> None:
     if count == 0:
         return
-    kind, fault = ValueError, ""
+    array, kind, fault = getattr(model, name), ValueError, ""
     if not isinstance(array, wp.array):
         kind, fault = TypeError, f"is of type {type(array).__name__}, not a Warp array"
     elif array.dtype != dtype:
         kind, fault = TypeError, f"is of {array.dtype.__name__}"
+    elif array.ndim != ndim:
+        kind, fault = TypeError, f"has {array.ndim} dimensions"
     elif array.shape[0] < count:
         fault = f"has {array.shape[0]} entries"
     elif array.device != model.device:
         fault = f"lives on {array.device}"
     if fault:
-        wanted = f"{count} entries of {dtype.__name__} ({counter}) on {model.device}"
+        in_rows = " in two dimensions" if ndim == 2 else ""
+        wanted = f"{count} entries of {dtype.__name__}{in_rows} ({counter}) on {model.device}"
         raise kind(f"model.{name} {fault}; give it {wanted}, or assign to the array that it was")
 
 
