@@ -6,8 +6,9 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
-from rig import Rig, tight
+from rig import Rig, collided, tight
 
+from newton_sap import SolverSAP
 from newton_sap.reference import ReferenceSolver
 
 SIZE = 0.05
@@ -127,3 +128,48 @@ def test_steps_equal_the_reference(shape, obstacle, height):
             rig.solver.step(rig.state, rig.next, rig.control, rig.contacts, dt)
             rig.state, rig.next = rig.next, rig.state
             np.testing.assert_allclose(rig.v, expected.joint_qd, atol=1e-5)
+
+
+@pytest.mark.usefixtures("adjoints")
+@pytest.mark.parametrize("shape", ["ball", "box", "cylinder", "two balls"])
+def test_gradients_of_what_arrives(shape):
+    """They are those of differences, by the pose and by the velocity: how far a round shape reaches along its axis has no derivative by itself."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -9.81))
+    body = builder.add_body(xform=wp.transform((0.0, 0.0, SIZE + 0.01)), mass=1.0, inertia=wp.diag(wp.vec3(2.0e-3)))
+    builder.joint_qd[0], builder.joint_qd[2] = 0.3, -1.5
+    place, config = -SIZE, newton.ModelBuilder.ShapeConfig(mu=0.0, margin=0.0, density=0.0)
+    if "ball" in shape:
+        builder.add_shape_sphere(body, radius=SIZE, cfg=config)
+    else:
+        add(builder, body, shape, (SIZE, SIZE, SIZE))
+    if shape == "two balls":
+        other = builder.add_body(xform=wp.transform((0.0, 0.0, -SIZE)), mass=2.0, inertia=wp.diag(wp.vec3(2.0e-3)))
+        builder.add_shape_sphere(other, radius=SIZE, cfg=config)
+    else:
+        builder.add_shape_box(-1, xform=wp.transform((0.0, 0.0, place)), hx=1.0, hy=1.0, hz=SIZE, cfg=config)
+    model = builder.finalize(requires_grad=True)
+    solver, contacts = SolverSAP(model), collided(model)[1]
+    dofs = model.joint_dof_count
+    weights = np.random.default_rng(7).normal(size=dofs)
+
+    def loss(name=None, index=0, change=0.0):
+        start = model.state()
+        if name:
+            values = getattr(start, name).numpy()
+            values[index] += change
+            getattr(start, name).assign(values)
+        after = model.state()
+        with wp.Tape() as tape:
+            solver.step(start, after, None, contacts, 1.0 / 60.0)
+        after.joint_qd.grad.assign(weights.astype(np.float32))
+        tape.backward()
+        return weights @ after.joint_qd.numpy(), start
+
+    _, at = loss()
+    assert solver.report().healthy and abs(solver.inspect().v[2]) < 1.4  # it has arrived
+    for name, entries in (("joint_qd", range(dofs)), ("joint_q", (0, 2))):
+        found = getattr(at, name).grad.numpy()
+        assert np.isfinite(found).all()
+        for k in entries:
+            slope = (loss(name, k, 1.0e-3)[0] - loss(name, k, -1.0e-3)[0]) / 2.0e-3
+            assert found[k] == pytest.approx(slope, rel=0.02, abs=0.02 * float(np.abs(found).max()))

@@ -58,7 +58,10 @@ def extent(core: Core, e: wp.vec3d):
     """How far a core reaches from its middle along a unit vector [m]."""
     local = wp.transform_vector(wp.transform_inverse(core.X), e)
     flat = wp.dot(core.half, wp.vec3d(wp.abs(local[0]), wp.abs(local[1]), wp.abs(local[2])))
-    return flat + core.around * wp.sqrt(local[0] * local[0] + local[1] * local[1])
+    across = local[0] * local[0] + local[1] * local[1]
+    if core.around > wp.float64(0.0) and across > wp.float64(0.0):  # a root has no derivative at zero
+        flat += core.around * wp.sqrt(across)
+    return flat
 
 
 @wp.func
@@ -101,12 +104,6 @@ def fastest_turn(core: Core, V: wp.spatial_vectord, point: wp.vec3d):
     """By how much some point of a shape may be faster than another one of it, for its spin [m/s]."""
     size = wp.length(core.half) + core.around
     return wp.length(angular(V)) * (size + wp.length(point - wp.transform_get_translation(core.X)))
-
-
-@wp.func
-def coming_at(tree: Tree, m: Motion, gap: Gap, point: wp.vec3d):
-    """Velocity of the second body relative to the first one at a point, after free motion."""
-    return velocity_at(velocity_ahead(tree, m, gap.b), point) - velocity_at(velocity_ahead(tree, m, gap.a), point)
 
 
 @wp.func
