@@ -13,13 +13,14 @@ from .constraints.restitution import NEVER, NO_REBOUND, apply_restitution
 from .linalg.cholesky import widen_skyline
 from .linalg.lanes import REGISTERS, sync
 from .minimizer.newton import entries_of
-from .minimizer.objective import cluster_tree, contact_velocity, mass_times
+from .minimizer.objective import contact_velocity, mass_times
 from .multibody.efforts import gravity_of
 from .multibody.joints import turns_freely
 from .multibody.mass_matrix import diagonal_entry
 from .multibody.spatial import angular, to_mat33d, velocity_at
 from .packed import pack_motion, pack_pools, pack_problem, pack_tree
 from .prefetch import fetch_cluster
+from .unknowns import cluster_tree
 from .workspace import ROWS_PER_DOF, Bodies, ContactPool, Joints, Motion, Pools, Problem, RowPool, Tree
 
 wp.set_module_options({"enable_backward": False})
@@ -106,16 +107,6 @@ def number_unknowns(tree: Tree, m: Motion, problem: Problem, k: int):
 def shift_of(tree: Tree, m: Motion, problem: Problem, t: int):
     """How far the problem indices of a touched tree's free dofs are from their own."""
     return problem.tree_start[t] - tree.trees[t].dof_start - m.locked[t]
-
-
-@wp.func
-def base_of(tree: Tree, problem: Problem, t: int):
-    """Where the unknowns of a tree's cluster begin."""
-    g = tree.trees[t].group
-    k = tree.groups[g].tree_start
-    if k + 1 < tree.groups[g + 1].tree_start:
-        k = problem.clusters.of_tree[t]
-    return problem.clusters.entry[k].dof_start
 
 
 @wp.func
@@ -270,11 +261,15 @@ def body_weight(tree: Tree, bodies: Bodies, m: Motion, link: int, point: wp.vec3
 
 
 @wp.func
-def tree_mass(tree: Tree, m: Motion, link: int):
-    """Mass [kg] of all that hangs together with a link; free motion has added it up."""
+def touching_mass(tree: Tree, m: Motion, link_a: int, link_b: int):
+    """Mass [kg] of the trees, or the tree, of two links; free motion has added it up."""
     mass = wp.float64(0.0)
-    if link >= 0:
-        mass = m.mass[tree.trees[tree.links[link].tree].link_start]
+    a = int(-1)
+    if link_a >= 0:
+        a = tree.links[link_a].tree
+        mass = m.mass[tree.trees[a].link_start]
+    if link_b >= 0 and tree.links[link_b].tree != a:
+        mass += m.mass[tree.trees[tree.links[link_b].tree].link_start]
     return mass
 
 
@@ -303,7 +298,7 @@ def effective_weight(
     if w <= wp.float64(0.0):
         w = wp.float64(1.0)
     if pool.stiffness[slot] == RIGID:
-        heaviest = LEVERAGE * (tree_mass(tree, m, pool.link_a[slot]) + tree_mass(tree, m, pool.link_b[slot]))
+        heaviest = LEVERAGE * touching_mass(tree, m, pool.link_a[slot], pool.link_b[slot])
         if w * heaviest < wp.float64(1.0) and heaviest > wp.float64(0.0):
             w = wp.float64(1.0) / heaviest
     return w

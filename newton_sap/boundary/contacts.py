@@ -32,7 +32,7 @@ from .gaps import Gap, Side, lacks_normal, leave_by_face, measure_gap, spared_by
 from .grazing import may_graze
 from .internal_edges import first_passed_over, pass_over_edges, surface_side, touched_at, touching_link
 from .passing import longest_apart, may_pass
-from .rolling import may_roll, may_turn, roll_on
+from .rolling import may_roll, may_turn, passed_by, roll_on
 from .shape_geometry import has_faces
 
 wp.set_module_options({"enable_backward": False})
@@ -412,15 +412,18 @@ def fill_contacts(
             gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
             if may_graze(shapes, rows, i):
                 gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
+            side = surface_side(tree, shapes, rows, gap, i)
+            touched = touched_at(gap, side)  # an edge stays where it was found, whatever rolls over it
+            gap.passed = passed_by(gap)
             if may_roll(shapes, rows, i):
                 gap = roll_on(tree, shapes, m, rows, state, gap, i)
             if may_pass(shapes, rows, options, gap, i):
                 gap = longest_apart(tree, shapes, m, rows, state, gap, i, dt)
             pair = material_of(shapes, rows, options, i, dt)
             store(pool, slot, gap, pair, options, spin)
-            side = surface_side(tree, shapes, rows, gap, i)
             pool.support[slot] = side
-            pool.gamma[slot] = touched_at(gap, side)
+            pool.gamma[slot] = touched
+            pool.vc[slot] = gap.passed
             pool.v_hat[slot] = spared_by_spin(m, shapes, rows, gap, options, i, dt)
             pool.body_a[slot] = shapes.body[rows.shape0[i]]
             pool.spin_of[slot] = -1

@@ -40,6 +40,7 @@ class Gap:
     b: Side
     normal: wp.vec3d  # from A to B
     phi0: wp.float64  # [m]
+    passed: wp.vec3d  # how far B has passed A across the normal since the contact was found [m], once that is asked for
     group: int  # -1 where the contact moves no unknown
 
 

@@ -160,15 +160,28 @@ def turned_by(pool: ContactPool, plane: int, away: wp.vec3d):
 
 
 @wp.func
+def gone_past(pool: ContactPool, edge: int, plane: int):
+    """How much closer [m] an edge is along its normal for that the body has gone along the plane since that was found, times ``facing``."""
+    up = outward(pool, plane)
+    away = outward(pool, edge)
+    passed = pool.vc[edge]
+    if surface_of(pool, edge) == 1:
+        passed = -passed
+    return wp.max(wp.dot(up - wp.dot(up, away) * away, passed), wp.float64(0.0))
+
+
+@wp.func
 def round_by(pool: ContactPool, edge: int, plane: int):
     """Radius [m] of a round body that a plane and an edge in it are so far from; zero where it would have to be steep.
 
     From the edge it is ``r (1 / cos - 1)`` farther away, nearly ``r sin^2 / 2``.
     """
-    if wp.dot(outward(pool, plane), outward(pool, edge)) < ROUND:
+    facing = wp.dot(outward(pool, plane), outward(pool, edge))
+    if facing < ROUND:
         return wp.float64(0.0)
     sine = wp.max(turned_by(pool, plane, outward(pool, edge)), TILTED)
-    return wp.float64(2.0) * wp.max(pool.phi0[edge] - pool.phi0[plane], wp.float64(0.0)) / (sine * sine)
+    found = pool.phi0[edge] + gone_past(pool, edge, plane) / facing
+    return wp.float64(2.0) * wp.max(found - pool.phi0[plane], wp.float64(0.0)) / (sine * sine)
 
 
 @wp.func
@@ -191,14 +204,16 @@ def sunk_beside(pool: ContactPool, plane: int):
 
 @wp.func
 def is_shallow(pool: ContactPool, edge: int, plane: int, sunk: wp.float64):
-    """Whether an edge is open, or below the plane no deeper than what sinks in beside it; a slanted normal shows more.
+    """Whether an edge is open, or was before the body went past its normal, or is below the plane no deeper than what sinks in beside it; a
+    slanted normal shows more.
 
-    One that is closed and hardly slants bears, and stops nothing.
+    One that is closed and hardly slants bears, and stops nothing. The depth of a steep one tells how far the body has come since it was found.
     """
     facing = wp.dot(outward(pool, plane), outward(pool, edge))
-    allowed = SUNK * sunk + tolerance(pool.gamma[edge], pool.gamma[plane])
-    shallow = -pool.phi0[edge] * wp.max(facing, STEEP) <= allowed
-    return pool.phi0[edge] > wp.float64(0.0) or (facing < BEARS and shallow)
+    above = pool.phi0[edge] * wp.max(facing, STEEP) + gone_past(pool, edge, plane)
+    near = tolerance(pool.gamma[edge], pool.gamma[plane])
+    shallow = facing < STEEP or -above <= SUNK * sunk + near
+    return pool.phi0[edge] > wp.float64(0.0) or above > near or (facing < BEARS and shallow)
 
 
 @wp.func

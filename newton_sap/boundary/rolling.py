@@ -19,12 +19,19 @@ TURNED = wp.constant(wp.float64(0.5))
 """Cosine of how far a point of it may have gone round since the contact was found: 60 degrees."""
 
 
+ENDS = wp.constant(wp.float64(0.999))
+"""Share of its half length up to which a capsule's side is touched, and no end."""
+CROSSED = wp.constant(wp.float64(0.3))
+"""Least sine of the angle at which two axes cross."""
+
+
 @wp.struct
 class Round:
     """A round surface where a contact touches it."""
 
     radius: wp.float64  # across the normal [m]; zero of what is flat, or has corners
     moved: wp.vec3d  # how far the point that touches is from the one that did [m]
+    straight: wp.vec3d  # the axis along which it is; zero of a ball
 
 
 @wp.func
@@ -46,25 +53,75 @@ def surface_of(tree: Tree, shapes: Shapes, m: Motion, state: StateArrays, shape:
     """The round surface of a shape that faces along ``out``."""
     found = Round()
     kind = shapes.type[shape]
-    if kind == SPHERE or kind == CAPSULE:
+    if kind == SPHERE:
         found.radius = wp.float64(shapes.scale[shape][0])
-    elif kind == CYLINDER:
+    elif kind == CAPSULE or kind == CYLINDER:
         X = shape_pose(tree, shapes, m, state, shape)
         axis = wp.transform_vector(X, wp.vec3d(wp.float64(0.0), wp.float64(0.0), wp.float64(1.0)))
         arm = side.support - wp.transform_get_translation(X)
-        arm = arm - axis * wp.dot(axis, arm)
+        along = wp.dot(axis, arm)
         lean = wp.dot(axis, out)
-        across = wp.normalize(out - axis * lean)
-        radius = wp.length(arm)
-        if wp.abs(lean) < LYING and wp.dot(arm, across) > TURNED * radius:
-            found.radius = radius
-            found.moved = as_constant(radius * across - arm)
+        if kind == CAPSULE:
+            found.radius = wp.float64(shapes.scale[shape][0])
+            if wp.abs(lean) < LYING and wp.abs(along) < ENDS * wp.float64(shapes.scale[shape][1]):
+                found.straight = as_constant(axis)
+        else:
+            arm = arm - axis * along
+            across = wp.normalize(out - axis * lean)
+            radius = wp.length(arm)
+            if wp.abs(lean) < LYING and wp.dot(arm, across) > TURNED * radius:
+                found.radius = radius
+                found.moved = as_constant(radius * across - arm)
+                found.straight = as_constant(axis)
     return found
 
 
 @wp.func
+def across_normal(n: wp.vec3d, x: wp.vec3d):
+    """The part of a vector across the normal."""
+    return x - n * wp.dot(n, x)
+
+
+@wp.func
+def passed_by(gap: Gap):
+    """How far B's surface has passed A's across the normal: contacts are found with one facing the other."""
+    return across_normal(gap.normal, gap.b.surface - gap.a.surface)
+
+
+@wp.func
+def is_straight(surface: Round):
+    """Whether a surface has an axis along which it is."""
+    return wp.dot(surface.straight, surface.straight) > wp.float64(0.0)
+
+
+@wp.func
+def ahead_on_a(a: Round, b: Round, n: wp.vec3d, passed: wp.vec3d):
+    """How far from A's point two surfaces are touched of which B's point is so far ahead: where lines along which they are straight cross;
+    of one such line on it; else by radii."""
+    on_a = wp.vec3d()
+    share = a.radius / (a.radius + b.radius)
+    if a.radius == wp.float64(0.0):
+        share = wp.float64(1.0)
+    elif b.radius == wp.float64(0.0):
+        share = wp.float64(0.0)
+    elif is_straight(a) and is_straight(b):
+        first = wp.normalize(across_normal(n, a.straight))
+        second = wp.normalize(across_normal(n, b.straight))
+        crossed = wp.dot(n, wp.cross(first, second))
+        if wp.abs(crossed) > CROSSED:
+            return first * (wp.dot(n, wp.cross(passed, second)) / crossed)
+    elif is_straight(a) or is_straight(b):
+        line = wp.normalize(across_normal(n, a.straight + b.straight))  # one of them is zero
+        along = line * wp.dot(line, passed)
+        passed = passed - along
+        if is_straight(a):
+            on_a = along
+    return on_a + share * passed
+
+
+@wp.func
 def roll_on(tree: Tree, shapes: Shapes, m: Motion, rows: ContactRows, state: StateArrays, gap: Gap, i: int):
-    """Let round bodies be touched where they are now: on the line between what is round, where it meets what is flat.
+    """Let round bodies be touched where they are now: between what is round, or where it meets what is flat.
 
     No part of ``measure_gap``, like ``leave_by_face``: ask ``may_roll`` first, or ``may_turn`` where ``phi0`` alone is needed.
     """
@@ -74,16 +131,11 @@ def roll_on(tree: Tree, shapes: Shapes, m: Motion, rows: ContactRows, state: Sta
     gap.a.support += a.moved
     gap.b.support += b.moved
     gap.phi0 += wp.dot(n, b.moved - a.moved)
+    gap.a.surface += a.moved
+    gap.b.surface += b.moved
+    gap.passed = passed_by(gap)
     if a.radius + b.radius > wp.float64(0.0):
-        gap.a.surface += a.moved
-        gap.b.surface += b.moved
-        ahead = gap.b.surface - gap.a.surface
-        ahead = ahead - n * wp.dot(n, ahead)
-        share = a.radius / (a.radius + b.radius)
-        if a.radius == wp.float64(0.0):
-            share = wp.float64(1.0)
-        elif b.radius == wp.float64(0.0):
-            share = wp.float64(0.0)
-        gap.a.surface += share * ahead
-        gap.b.surface -= (wp.float64(1.0) - share) * ahead
+        on_a = ahead_on_a(a, b, n, gap.passed)
+        gap.a.surface += on_a
+        gap.b.surface -= gap.passed - on_a
     return gap

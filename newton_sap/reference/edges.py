@@ -23,6 +23,10 @@ class Place:
     n: np.ndarray
     surface: list[np.ndarray]
     """A point on each body's surface [m]."""
+    found: list[np.ndarray]
+    """The same where Newton found them, before what is round rolled on."""
+    passed: np.ndarray
+    """How far the second one has passed the first one since [m]."""
     phi0: float
     spared: float
     """How much wider [m] an open gap counts because wheels that spin do not close it."""
@@ -34,7 +38,7 @@ class Place:
     def seen_by(self, body: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the point on a body's surface and the normal away from it."""
         side = self.bodies.index(body)
-        return self.surface[side], self.n if side == 0 else -self.n
+        return self.found[side], self.n if side == 0 else -self.n
 
 
 def rolled_over(model, kin, shape: int, body: int, point: np.ndarray, n: np.ndarray, dt: float) -> float:
@@ -92,7 +96,8 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
         if not _go_together(body, beside, edge.seen_by(body)[0], up, given, velocity, solids):
             continue
         sunk = max([0.0, *(-phi0 for phi0, normal in under if normal @ up > ALIKE)])
-        pair = _EdgeAndPlane(*edge.seen_by(body), point, up, edge.phi0, other.phi0, sunk)
+        passed = edge.passed if side == 0 else -edge.passed
+        pair = _EdgeAndPlane(*edge.seen_by(body), point, up, edge.phi0, other.phi0, sunk, passed)
         its = edge.shapes[side]
         leans = OPPOSED < pair.facing < ALIKE and pair.is_shallow() and solids.kind(its) in (MESH, HEIGHTFIELD)
         if leans and solids.bends_gently(its, *edge.seen_by(body), up):
@@ -130,13 +135,16 @@ class _EdgeAndPlane:
     phi0_plane: float
     sunk: float
     """How deep the body sinks in, at most, where its contacts face as the plane does [m]."""
+    passed: np.ndarray
+    """How far the body has gone past the edge across its normal since the contact was found [m]."""
     bend: float = 0.0
     """How far the surface may be off the plane, over the distance."""
 
     def __post_init__(self):
         self.facing = self.up @ self.away
         self.sine = np.linalg.norm(np.cross(self.up, self.away))
-        apart = max(self.phi0 - self.phi0_plane, 0.0)
+        self.gone = max((self.up - self.facing * self.away) @ self.passed, 0.0)
+        apart = max(self.phi0 + self.gone / max(self.facing, ROUND) - self.phi0_plane, 0.0)
         self.radius = 2.0 * apart / max(self.sine, TILTED) ** 2 if self.facing >= ROUND else 0.0
         self.slack = self.tolerance(self.at, self.away)
 
@@ -159,9 +167,10 @@ class _EdgeAndPlane:
         return turned and self.is_shallow() and level and over
 
     def is_shallow(self) -> bool:
-        """Whether the edge is open, or below the plane no deeper than what sinks in beside it."""
-        shallow = -self.phi0 * max(self.facing, STEEP) <= SUNK * self.sunk + self.tolerance(self.at)
-        return self.phi0 > 0.0 or (self.facing < BEARS and shallow)
+        """Whether the edge is open, or was before the body went past its normal, or is steep, or no deeper than what sinks in beside it."""
+        above, near = self.phi0 * max(self.facing, STEEP) + self.gone, self.tolerance(self.at)
+        shallow = self.facing < STEEP or -above <= SUNK * self.sunk + near
+        return self.phi0 > 0.0 or above > near or (self.facing < BEARS and shallow)
 
     def is_below(self, at, away) -> bool:
         """Whether the plane is below a point with a normal."""

@@ -190,10 +190,10 @@ class Snapshot:
         leaning = {int(self.root[j]) for j in np.flatnonzero(np.isin(self.child, list(touching)) & ~self.loop)}
         return np.array([not floats[max(r, 0)] and int(r) in leaning for r in self.root], bool)
 
-    def mass_of_tree(self, body):
-        """Mass of all bodies that hang together with one [kg]."""
-        joint = np.flatnonzero((self.child == body) & ~self.loop)[0]
-        return self.mass[self.child[self.root == self.root[joint]]].sum()
+    def mass_of_trees(self, bodies):
+        """Mass of all bodies that hang together with some [kg]."""
+        roots = self.root[np.isin(self.child, bodies) & ~self.loop]
+        return self.mass[self.child[np.isin(self.root, roots)]].sum()
 
     def scalar_axes(self):
         """``(dof, coordinate)`` of every axis whose rate is the derivative of one stored coordinate."""

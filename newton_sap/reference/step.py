@@ -300,7 +300,7 @@ class ReferenceSolver(Multibody):
                 continue
             moved = [b for b in bodies if b >= 0 and m.unknown[kin.path[b]].any()]
             if k == RIGID:  # a point close to all axes seems to have any mass behind it
-                heaviest = LEVERAGE * sum(m.mass_of_tree(b) for b in moved)
+                heaviest = LEVERAGE * m.mass_of_trees(moved)
                 w = max(w, 1.0 / heaviest) if heaviest > 0.0 else w
             tau = self._dissipation(tau, phi0)
             beta = options.near_rigid_joint if k == RIGID else options.near_rigid_contact
@@ -342,7 +342,8 @@ class ReferenceSolver(Multibody):
             surface = [support[0] + thick[0] * unit(n), support[1] - thick[1] * unit(n)]
             margin = [float(data[f"margin{s}"][i]) for s in (0, 1)]
             n, support, surface = leave_by_face(self.model, kin, shapes, unit(n), support, surface, margin)
-            support, surface = roll_on(self.model, kin, shapes, n, support, surface)
+            found = surface
+            support, surface, passed = roll_on(self.model, kin, shapes, n, support, surface)
             phi0 = n @ (support[1] - support[0]) - sum(margin)
             spared, apart = 0.0, phi0
             if phi0 > 0.0 and not self.options.dissipation_ahead_of_touch:
@@ -351,7 +352,7 @@ class ReferenceSolver(Multibody):
                     n, phi0 = longest_apart(self.model, kin, shapes, twists, surface, n, phi0, sum(margin), dt)
                 sides = zip(shapes, bodies, support, (-n, n), strict=True)
                 spared = sum(rolled_over(self.model, kin, *side, dt) for side in sides)
-            yield Place(i, shapes, bodies, n, surface, phi0, spared, apart)
+            yield Place(i, shapes, bodies, n, surface, found, passed, phi0, spared, apart)
 
     @staticmethod
     def _twist(m, kin, v, body):
