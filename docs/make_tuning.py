@@ -340,18 +340,7 @@ def timed(run: Run, replay) -> float:
     return time.perf_counter() - began
 
 
-def tolerances() -> str:
-    """What tighter tolerances ask of the quadrupeds of :func:`cost`."""
-    rows = []
-    for tolerance in (1.0e-6, 1.0e-9, 1.0e-12, 1.0e-14):
-        scene = scenes.quadruped(drop=0.3, world_count=64)
-        run = Run(scene.model, scene.dt, optimality_rel=tolerance).go(LANDING * scene.dt)
-        report = run.solver.report()
-        rows.append([scientific(tolerance), report.iterations_max.max(), int(report.unconverged_steps.sum())])
-    return table(["`optimality_rel`", "most iterations", "unconverged"], rows)
-
-
-PARTS = (depth, settling, creep, friction, rolling, drives, explicit, mass_ratio, tunnelling, tolerances, cost)
+PARTS = (depth, settling, creep, friction, rolling, drives, explicit, mass_ratio, tunnelling, cost)
 TABLES = {part.__name__: part for part in PARTS}
 
 

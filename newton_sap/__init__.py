@@ -1,4 +1,4 @@
-"""newton_sap: the SAP contact solver as a Newton solver plugin."""
+"""newton_sap: the SAP contact solver as a Newton solver plugin. ``F 3.2`` and the like are sections of ``docs/formulation.md``."""
 
 from typing import TYPE_CHECKING
 

@@ -128,6 +128,7 @@ class CouplingTable:
     dof_b: wp.array[wp.int32]  # (K,) first dof it follows, or tendon, or -1
     tree_start: wp.array[wp.int32]  # (K + 1,) range of each coupling in tree
     tree: wp.array[wp.int32]  # trees that it touches
+    links: wp.array[wp.int32]  # (K,) how many the trees have that couplings tie together with those
     tendons: Tendons
     routes: Routes
     pull: wp.array[wp.vec3d]  # (K,) of what hangs on the first body, in this step [N]; empty where nothing does

@@ -48,7 +48,7 @@ class SolverReport:
     unconverged_steps: np.ndarray
     """Steps that ended at the iteration limit or stalled."""
     non_finite_steps: np.ndarray
-    """Steps whose input or result was not finite."""
+    """Steps whose input was not finite, or the velocity that came of it; coordinates beyond float32 are input of the next one."""
     last_failure: np.ndarray
     """Why the last of the steps counted in these two stopped, an index into ``REASONS``; 0 where there is none."""
     contacts_dropped: np.ndarray

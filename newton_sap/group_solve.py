@@ -10,7 +10,7 @@ from .linalg.cholesky import begin_rows
 from .linalg.lanes import REGISTERS, sync
 from .minimizer.impacts import bounce
 from .minimizer.line_search import line_search
-from .minimizer.newton import entries_of, range_of, record, search_direction
+from .minimizer.newton import entries_of, list_couplers, range_of, record, search_direction
 from .minimizer.objective import Value, objective
 from .minimizer.progress import (
     COST,
@@ -80,6 +80,8 @@ def solve_kernel(evaluate_contact, real, iterative: bool = False, long_trees: bo
                 assemble_cluster(tree, joints, bodies, m, pools, problem, step, k, lane)
                 sync()
             at = range_of(tree, pools, problem, k, lane)
+            if wp.static(not assembles):
+                at.couplers = list_couplers(tree, pools, problem, at)
             if lane == 0:
                 begin_rows(problem.last, problem.first, at.base, at.unknowns)
             sync()

@@ -79,7 +79,7 @@ def _sum_up(solver, state) -> dict[str, np.ndarray]:
     dof_group, dof_moved = group[arrays["dof_link"]], moved[arrays["dof_link"]]
     armature = _or(model.joint_armature, 0.0)[arrays["dof_qd"]].astype(float)
     rotors = 0.5 * armature * at.v0.numpy() ** 2 * dof_moved
-    tied_group = solver.pools.couplers.group.numpy()
+    tied_group = np.asarray(arrays["tree_group"])[solver.pools.couplers.tree.numpy()]
     tied_kinetic, tied_potential, gap, angle = _state_of_couplings(solver, state, len(tied_group))
 
     def sums(values, owner, add=np.add):

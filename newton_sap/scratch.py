@@ -139,26 +139,31 @@ def allocate_rows(scratch: Scratch, topology) -> RowPool:
     return scratch.allocate(RowPool, counts, dict.fromkeys(ROW, ROWS_PER_DOF * topology.part_dofs))
 
 
-def allocate_clusters(topology, tied: np.ndarray, split: bool, device) -> Clusters:
-    """Return the clusters of a step without contacts: each tree, or groups that are ``tied``; all groups where nothing may ``split`` them."""
-    starts, group = topology.arrays["group_tree_start"], topology.arrays["tree_group"]
-    whole = tied | (not split)
-    own = np.where(whole[group], starts[group], np.arange(topology.tree_count))
-    entry = np.zeros(topology.tree_count + 1, dtype=ClusterEntry.numpy_dtype())
-    entry["tree"], entry["dof_start"] = np.arange(len(entry)), topology.arrays["tree_dof_start"]
-    np.add.at(entry["trees"], own, 1)
-    several = topology.tree_count if topology.has_islands else 0
+def allocate_clusters(topology, tied: np.ndarray, coupler_trees: np.ndarray, split: bool, device) -> Clusters:
+    """Return the clusters of a step without contacts: trees that are ``tied`` to the same one, or groups where nothing may ``split``
+    them. ``coupler_trees`` has of each row of couplings the tree that its trees are tied to."""
+    count, arrays = topology.tree_count, topology.arrays
+    first = tied if split else np.array(arrays["group_tree_start"])[arrays["tree_group"]]
+    order = np.argsort(first, kind="stable")
+    of_tree = np.searchsorted(first[order], first)
+    rows = np.searchsorted(coupler_trees, np.arange(count + 1))
+    entry = np.zeros(count + 1, dtype=ClusterEntry.numpy_dtype())
+    np.add.at(entry["trees"], of_tree, 1)
+    entry["tree"][:-1], entry["coupler_start"][:-1] = order, rows[order]
+    entry["dof_start"][1:] = np.cumsum(np.diff(arrays["tree_dof_start"])[order])
+    several = count if topology.has_islands else 0
     clusters = Clusters()
     clusters.entry = wp.array(entry, dtype=ClusterEntry, device=device)
-    clusters.order = wp.array(np.arange(several), dtype=wp.int32, device=device)
-    clusters.of_tree = wp.array(own[:several], dtype=wp.int32, device=device)
+    for name, values in {"order": order, "of_tree": of_tree, "tied": tied}.items():
+        setattr(clusters, name, wp.array(values[:several], dtype=wp.int32, device=device))
+    clusters.coupler_start = wp.array(rows if len(coupler_trees) else rows[:0], dtype=wp.int32, device=device)
     clusters.most_dofs, clusters.most_trees = topology.largest_cluster
     clusters.split = int(split and several > 0)
     return clusters
 
 
-def allocate_problem(scratch: Scratch, topology, tied: np.ndarray) -> Problem:
-    """Return room for all dofs as unknowns; ``tied`` says which groups have couplings."""
+def allocate_problem(scratch: Scratch, topology, tied: np.ndarray, coupler_trees: np.ndarray) -> Problem:
+    """Return room for all dofs as unknowns; of couplings as :func:`allocate_clusters` says."""
     counts = {"*": topology.dof_count}
     counts |= dict.fromkeys(("tree_start", "island", "readable"), topology.tree_count)
     counts["added_inertia"] = 36 * topology.link_count if topology.has_long_trees else 0
@@ -167,7 +172,7 @@ def allocate_problem(scratch: Scratch, topology, tied: np.ndarray) -> Problem:
         counts |= dict.fromkeys(("island", "readable", "first"), 0)
         starts["first"] = 0 * topology.part_dofs
     split = not scratch.has_gradients  # which read a group at once
-    clusters = allocate_clusters(topology, tied, split, scratch.device)
+    clusters = allocate_clusters(topology, tied, coupler_trees, split, scratch.device)
     return scratch.allocate(Problem, counts, starts, clusters=clusters)
 
 

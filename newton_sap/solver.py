@@ -78,7 +78,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
     find it to ``optimality_rel``, or to 1e-3 where rounding allows no more. Contacts come from a ``newton.CollisionPipeline``:
     run it and hand its contacts to :meth:`step`, or give it to the solver.
 
-    Simulated: prismatic, revolute, ball, fixed, free, distance and D6 joints in trees of any shape, any
+    Simulated: prismatic, revolute, ball, fixed, free, distance, D6 and rod joints in trees of any shape, any
     number of worlds of any size, kinematic root bodies, contact with friction, joint limits, drives, dry friction,
     velocity limits, armature, damping and springs; loop-closing joints, equality constraints and mimic joints;
     Newton's tendons, MuJoCo's tendons and actuators. Particles fly freely and touch nothing. ``docs/features.md`` lists all of it, and what
@@ -300,7 +300,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         if self._follow_tied is not None:
             inputs = [self.joints, self.bodies, self.motion, self.motion_after, self.pools, self.problem]
             inputs += [frame.orders, frame.step, frame.efforts, self.hessian]
-            self.launches.groups(self._follow_tied, inputs)
+            self.launches.clusters(self._follow_tied, inputs)
 
     def _minimize(self, frame: Frame) -> None:
         """The velocity at the end of the step."""
@@ -527,11 +527,11 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self.motion, self.motion_after = allocate_motion(self.scratch, size)
         self.rows = allocate_rows(self.scratch, size)
         self.couplings, self.couplers = couplings.build_couplings(self.model, size, size.loop_joints, device)
-        tied = couplings.tied_groups(self.couplings)
-        self.problem = allocate_problem(self.scratch, size, tied)
+        tied = couplings.tied_trees(self.couplings, size)
+        self.problem = allocate_problem(self.scratch, size, tied, couplings.trees_of_rows(self.couplers))
         self._coupling_kernels = couplings.assembling_kernels(self.couplings)
         moves = couplings.motions_of_trees(self.couplings, size, self.model, self.options.position_update)
-        self.tree = size.to_device(tied, moves, device)
+        self.tree = size.to_device(couplings.tied_groups(self.couplings), moves, device)
         self.hung_loads = HungLoads(self.tree, self.couplings, size, self.model)
         self.touching = Touching(self.couplings, size, self.model, moves)
         self.flights = Flights(self.motion, self.couplings, size, self.model, self.options.position_update)

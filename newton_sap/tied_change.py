@@ -1,7 +1,7 @@
 """Velocity products of trees that couplings hold (F 1.1): they follow the change of velocity that the couplings allow.
 
 As in ``multibody.velocity_products``, but ``A`` has what the couplings add to it at the start of the step, and one solve moves all
-trees of a group. What is followed of a change, and what joints and contacts hold against it, is the same for all trees that couplings
+trees of a cluster. What is followed of a change, and what joints and contacts hold against it, is the same for all trees that couplings
 hold together: what couplings give one of them is no load from outside, and takes no momentum from all.
 """
 
@@ -14,12 +14,13 @@ from .boundary.convention import Orders
 from .linalg.lanes import sync
 from .minimizer.held_solve import held_solve, is_tied, skyline_of
 from .minimizer.islands import find_islands, has_islands
-from .minimizer.newton import range_of
+from .minimizer.newton import entries_of, list_couplers, range_of
 from .minimizer.objective import Range, mass_times, tree_at
 from .multibody.efforts import Efforts
-from .multibody.gyroscopic import TIED
+from .multibody.gyroscopic import HELD, TIED, gyroscopic_impulse
 from .multibody.holding import ALL_HELD, MOST_BORNE, holding_impulse, share_held
 from .multibody.mass_matrix import factor_free_motion, solve_free
+from .multibody.spatial import angular, motion
 from .multibody.velocity_products import (
     add_applied,
     add_products,
@@ -32,25 +33,28 @@ from .multibody.velocity_products import (
 )
 from .packed import pack_motion, pack_pools, pack_problem, pack_tree
 from .problem import measure_free_motion, write_excess
-from .workspace import Bodies, CouplerPool, Joints, Motion, Pools, Problem, Tree
+from .workspace import CLUSTER_DOFS, DIRECT_TREES, Bodies, CouplerPool, Joints, Motion, Pools, Problem, Tree
 
 wp.set_module_options({"enable_backward": False})
 
+MOST_DOFS, MOST_TREES = wp.constant(CLUSTER_DOFS), wp.constant(DIRECT_TREES)
+
 
 @wp.func
-def rounds_of_group(tree: Tree, m: Motion, g: int, dt: wp.float64):
+def rounds_of_cluster(tree: Tree, m: Motion, problem: Problem, at: Range, dt: wp.float64):
     """How often the tree that needs it most follows its change."""
     rounds = int(0)
-    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
-        rounds = wp.max(rounds, rounds_needed(tree, m, t, TIED, dt))
+    for i in range(at.trees):
+        rounds = wp.max(rounds, rounds_needed(tree, m, tree_at(problem, at, i), TIED, dt))
     return rounds
 
 
 @wp.func
-def some_lean(tree: Tree, m: Motion, g: int):
+def some_lean(tree: Tree, m: Motion, problem: Problem, at: Range):
     """Whether a tied tree leans against something."""
     lean = bool(False)
-    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
+    for i in range(at.trees):
+        t = tree_at(problem, at, i)
         if is_tied(tree, t) and m.leans[t] == 1:
             lean = True
     return lean
@@ -65,11 +69,19 @@ def unknowns_of(tree: Tree, m: Motion, problem: Problem, at: Range, t: int):
 
 @wp.func
 def gather_loads(
-    tree: Tree, joints: Joints, m: Motion, change: Motion, efforts: Efforts, step: StepInput, g: int, at: Range
+    tree: Tree,
+    joints: Joints,
+    m: Motion,
+    change: Motion,
+    problem: Problem,
+    efforts: Efforts,
+    step: StepInput,
+    at: Range,
 ):
     """What changes the momentum of trees, into ``change.v0``, and what joints give at constant rates, into ``travel``."""
     q = step.joints.joint_q
-    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+    for i in range(at.lane, at.trees, at.lanes):
+        t = tree_at(problem, at, i)
         if is_tied(tree, t):
             unlocked = tree.trees[t].dof_start + m.locked[t]
             for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
@@ -84,7 +96,8 @@ def gather_loads(
 def add_coupler_impulses(pool: CouplerPool, problem: Problem, load: wp.array[wp.float64], at: Range):
     """load += J' gamma, by dof."""
     if at.lane == 0:
-        for r in range(at.coupler_start, at.coupler_start + at.couplers):
+        for i in range(at.coupler_start, at.coupler_start + at.couplers):
+            r = pool.order[i]
             for s in range(r * pool.stride, r * pool.stride + pool.support[r]):
                 dof = problem.dof[at.base + pool.unknown[s]]
                 load[dof] = load[dof] + pool.J[s] * pool.gamma[r]
@@ -98,14 +111,15 @@ def gather_pushes(
     bodies: Bodies,
     m: Motion,
     change: Motion,
+    problem: Problem,
     orders: Orders,
     efforts: Efforts,
-    g: int,
     at: Range,
     dt: wp.float64,
 ):
     """What pushes trees that lean from outside, into ``travel``; ``v`` keeps ``change.v0`` meanwhile."""
-    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+    for i in range(at.lane, at.trees, at.lanes):
+        t = tree_at(problem, at, i)
         if is_tied(tree, t):
             start = tree.trees[t].dof_start + m.locked[t]
             end = tree.trees[t + 1].dof_start
@@ -195,13 +209,14 @@ def push_followed(
     bodies: Bodies,
     m: Motion,
     change: Motion,
-    g: int,
+    problem: Problem,
     at: Range,
     needed: int,
     dt: wp.float64,
 ):
     """``change.v0`` becomes the momentum that products of the change give, in trees that follow it so often."""
-    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+    for i in range(at.lane, at.trees, at.lanes):
+        t = tree_at(problem, at, i)
         if is_tied(tree, t):
             if rounds_needed(tree, m, t, TIED, dt) >= needed:
                 push_products(tree, joints, bodies, m, change, t, dt)
@@ -242,9 +257,10 @@ def follow_shares(tree: Tree, m: Motion, change: Motion, problem: Problem, at: R
 
 
 @wp.func
-def add_followed(tree: Tree, m: Motion, change: Motion, problem: Problem, g: int, at: Range):
+def add_followed(tree: Tree, m: Motion, change: Motion, problem: Problem, at: Range):
     """Let ``v_star`` and the links have what the products of the change give them, and the problem know."""
-    for t in range(tree.groups[g].tree_start + at.lane, tree.groups[g + 1].tree_start, at.lanes):
+    for i in range(at.lane, at.trees, at.lanes):
+        t = tree_at(problem, at, i)
         if is_tied(tree, t):
             factor_free_motion(tree, m, t)  # trees one after the other have one place for it
             solve_free(tree, m, change.v0, t)
@@ -257,6 +273,31 @@ def add_followed(tree: Tree, m: Motion, change: Motion, problem: Problem, g: int
     sync()
     for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
         measure_free_motion(problem, u)
+
+
+@wp.func
+def may_follow(tree: Tree, problem: Problem, at: Range):
+    """Whether a cluster is factored, and would be on any device."""
+    trees = tree.groups[at.group + 1].tree_start - tree.groups[at.group].tree_start
+    if tree.groups[at.group].hessian_start >= wp.int64(0) and (trees <= MOST_TREES or problem.clusters.split == 0):
+        return True
+    return at.hessian_start >= wp.int64(0) and at.unknowns <= MOST_DOFS and at.trees <= MOST_TREES
+
+
+@wp.func
+def turn_as_held(tree: Tree, bodies: Bodies, m: Motion, change: Motion, problem: Problem, at: Range, dt: wp.float64):
+    """``change.v0`` becomes the momentum by which bodies of trees that cannot follow turn as ``HELD`` ones do."""
+    for i in range(at.lane, at.trees, at.lanes):
+        t = tree_at(problem, at, i)
+        if is_tied(tree, t):
+            for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
+                w = angular(m.velocity[link])
+                body = tree.links[link].body
+                turn = gyroscopic_impulse(bodies, body, m.rotation[link], w, HELD, dt)
+                turn -= gyroscopic_impulse(bodies, body, m.rotation[link], w, TIED, dt)
+                change.momentum[link] = motion(turn, wp.vec3d())
+            gather_momentum(tree, m, change, t)
+    sync()
 
 
 @cache
@@ -278,41 +319,47 @@ def follow_tied_kernel(real):
         efforts: Efforts,
         H: wp.array[real],
     ):
-        """Let ``v_star`` of tied trees have the products of ``v0`` with their change of velocity; one block per group.
+        """Let ``v_star`` of tied trees have the products of ``v0`` with their change of velocity; blocks per cluster as where
+        they are minimised.
 
         ``change.momentum`` has what free motion left there. Uses ``v`` and ``travel`` of these trees.
         """
         block, lane = wp.tid()
-        g = tree.first_group + block
-        rounds = rounds_of_group(tree, m, g, step.dt)
-        if rounds == 0:
-            return
+        k, end = entries_of(tree, block)
         pack_tree(tree)
         pack_motion(m)
         pack_motion(change)
         pack_pools(pools)
         pack_problem(problem)
-        at = range_of(tree, pools, problem, tree.groups[g].tree_start, lane)  # couplings make a group one cluster
-        matrix = skyline_of(problem, at)
-        factor_held(m, H, matrix, pools, problem, at)
-        if has_islands(at):
-            find_islands(tree, pools, problem, at, True)
-        gather_loads(tree, joints, m, change, efforts, step, g, at)
-        change_by(tree, m, H, matrix, pools, problem, m.travel, at)
-        add_coupler_impulses(pools.couplers, problem, change.v0, at)
-        add_shares(tree, m, change, problem, at, ALL_HELD)
-        if some_lean(tree, m, g):
-            gather_pushes(tree, joints, bodies, m, change, orders, efforts, g, at, step.dt)
-            change_by(tree, m, H, matrix, pools, problem, m.travel, at)
-            add_shares(tree, m, change, problem, at, -MOST_BORNE)
-        change_by(tree, m, H, matrix, pools, problem, change.v0, at)
-        give_change(problem, change.v0, at)
-        if rounds > 1:
-            keep_change(m, problem, at)
-            push_followed(tree, joints, bodies, m, change, g, at, 2, step.dt)
-            change_by(tree, m, H, matrix, pools, problem, change.v0, at)
-            follow_shares(tree, m, change, problem, at)
-        push_followed(tree, joints, bodies, m, change, g, at, 1, step.dt)
-        add_followed(tree, m, change, problem, g, at)
+        while k < end and problem.clusters.entry[k].trees > 0:
+            at = range_of(tree, pools, problem, k, lane)
+            rounds = rounds_of_cluster(tree, m, problem, at, step.dt)
+            if rounds > 0 and not may_follow(tree, problem, at):
+                turn_as_held(tree, bodies, m, change, problem, at, step.dt)
+                add_followed(tree, m, change, problem, at)
+            elif rounds > 0:
+                at.couplers = list_couplers(tree, pools, problem, at)
+                matrix = skyline_of(problem, at)
+                factor_held(m, H, matrix, pools, problem, at)
+                if has_islands(at):
+                    find_islands(tree, pools, problem, at, True)
+                gather_loads(tree, joints, m, change, problem, efforts, step, at)
+                change_by(tree, m, H, matrix, pools, problem, m.travel, at)
+                add_coupler_impulses(pools.couplers, problem, change.v0, at)
+                add_shares(tree, m, change, problem, at, ALL_HELD)
+                if some_lean(tree, m, problem, at):
+                    gather_pushes(tree, joints, bodies, m, change, problem, orders, efforts, at, step.dt)
+                    change_by(tree, m, H, matrix, pools, problem, m.travel, at)
+                    add_shares(tree, m, change, problem, at, -MOST_BORNE)
+                change_by(tree, m, H, matrix, pools, problem, change.v0, at)
+                give_change(problem, change.v0, at)
+                if rounds > 1:
+                    keep_change(m, problem, at)
+                    push_followed(tree, joints, bodies, m, change, problem, at, 2, step.dt)
+                    change_by(tree, m, H, matrix, pools, problem, change.v0, at)
+                    follow_shares(tree, m, change, problem, at)
+                push_followed(tree, joints, bodies, m, change, problem, at, 1, step.dt)
+                add_followed(tree, m, change, problem, at)
+            k += at.trees
 
     return follow_tied

@@ -26,8 +26,11 @@ OF_SPINS = ("mu_torsional", "mu_rolling")
 """Arrays of contacts that only spin friction needs."""
 
 DIRECT_DOFS, DIRECT_TREES = 512, 32
-"""Largest solve group of small trees whose Hessian is formed and factored; others use conjugate gradients. The number of trees bounds
+"""Largest solve group, or cluster of a larger one, of small trees whose Hessian is formed and factored; others use conjugate gradients. The number of trees bounds
 on a CPU alone, and only models without gradients (``boundary/matrices.py``)."""
+
+CLUSTER_DOFS = 128
+"""Most dofs of a cluster that a GPU factors in a larger group: robots; there each dof of the group has room for so many columns."""
 
 LONG_TREE = wp.constant(48)
 """Unknowns of a tree above which contacts enter the Hessian as inertias of links (``minimizer/added_inertia.py``), not one by one."""
@@ -45,8 +48,8 @@ class TreeEntry:
     block_start: int  # first entry of its dense block in A
     factor_start: int  # the same of its factor
     group: int
-    prescribed: int  # 1 where the root stays kinematic, whatever its flag says later
-    moves: int  # how velocities change within a step: gyroscopic.HELD, ALONE, TOGETHER or TIED
+    prescribed: wp.int8  # 1 where the root stays kinematic, whatever its flag says later
+    moves: wp.int8  # how velocities change within a step: gyroscopic.HELD, ALONE, TOGETHER or TIED
 
 
 @wp.struct
@@ -289,7 +292,9 @@ class ContactPool:
     normal_law: wp.array[NormalLaw]  # (C,) Hunt & Crossley's normal law
     n0: wp.array[wp.float64]  # (C,) normal impulse that bounds lagged and spin friction [N s]
     slip_scale: wp.array[wp.float64]  # (C,) slip below which friction is regularised [m/s], of a spin slot [rad/s]
-    vc: wp.array[wp.vec3d]  # (C,) velocity of B relative to A [m/s]
+    vc: wp.array[
+        wp.vec3d
+    ]  # (C,) velocity of B relative to A [m/s]; before assembly, how far it has passed A since the contact was found [m]
     line: wp.array[ContactLine]  # (C,) that velocity along the search direction
     slip_direction: wp.array[wp.vec3d]  # (C,) along friction, at most 1 long, an unknown of its own (slip_direction.py)
     slowness: wp.array[wp.float64]  # (C,) one over the softened slip speed at vc [s/m], zero unless the contact slides
@@ -332,8 +337,9 @@ class RowPool:
 class CouplerPool:
     """Scalar rows across several dofs, ``COUPLER_ROWS`` slots per coupling; a row without support does not act."""
 
-    group: wp.array[wp.int32]  # (K,)
+    tree: wp.array[wp.int32]  # (K,) the first of the trees that couplings tie together with a coupling's
     group_start: wp.array[wp.int32]  # (G + 1,) rows of each group
+    order: wp.array[wp.int32]  # (R,) the rows that act, cluster after cluster, as listed last (minimizer/newton.py)
     touched: wp.array[wp.int32]  # (T,) 1 where a coupling that acts touches the tree
     support: wp.array[wp.int32]  # (R,)
     unknown: wp.array[wp.int32]  # (R * stride,) problem indices
@@ -371,6 +377,7 @@ class ClusterEntry:
     contact_start: int  # first slot; of both kinds they are sorted by shapes and point
     contacts: int
     awake: int  # how many of them take part; those that sleep (minimizer/sleeping_contacts.py) lie behind
+    coupler_start: int  # of its part of ``CouplerPool.order``
 
 
 @wp.struct
@@ -380,9 +387,11 @@ class Clusters:
     entry: wp.array[ClusterEntry]  # (T + 1,)
     order: wp.array[wp.int32]  # (T,) trees, cluster after cluster; empty where each group has one, like the next
     of_tree: wp.array[wp.int32]  # (T,) the entry of a tree's cluster
+    tied: wp.array[wp.int32]  # (T,) the first of the trees that couplings tie together with a tree; empty like these
+    coupler_start: wp.array[wp.int32]  # (T + 1,) rows of couplings, by that first tree; empty where there are none
     most_dofs: int  # of a cluster that is factored in a group too large for that
     most_trees: int
-    split: int  # 1 where contacts decide which trees belong together, in groups without couplings; else a group is one cluster
+    split: int  # 1 where couplings and contacts decide which trees belong together; else a group is one cluster
 
 
 @wp.struct

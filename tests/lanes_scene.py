@@ -105,14 +105,18 @@ def heap():
 
 
 def field():
-    """Stacks of three boxes and balls by themselves in one world, listed across each other: clusters of one and of three trees."""
-    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -9.81))
+    """Stacks of three boxes and balls in one world, listed across each other: clusters of three trees, of one, and of two that a joint
+    ties."""
+    builder, balls = newton.ModelBuilder(gravity=(0.0, 0.0, -9.81)), []
     for level in range(3):
         for x in (-2.0, 1.5, 0.0):
             body = builder.add_body(xform=wp.transform((x, 0.3 * x, 0.099 + 0.198 * level), wp.quat_identity()))
             builder.add_shape_box(body, hx=0.1, hy=0.1, hz=0.1)
         ball = builder.add_body(xform=wp.transform((3.0 + level, 0.0, 0.11), wp.quat_identity()))
         builder.add_shape_sphere(ball, radius=0.1)
+        balls.append(ball)
+    half = wp.transform((1.0, 0.0, 0.0), wp.quat_identity())
+    builder.add_joint_ball(balls[0], balls[2], parent_xform=half, child_xform=wp.transform_inverse(half))
     builder.add_ground_plane()
     return builder.finalize(), 0.005, 12
 

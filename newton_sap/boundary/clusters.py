@@ -1,8 +1,8 @@
 """Clusters: which trees of a group contacts may make push each other in this step, and which contacts are between them.
 
-What no contact links says nothing to each other: each cluster has a minimisation of its own, with its own line search and its own
-end. Contacts that sleep link, too, since they may be woken; couplings may tie anything, and a group that has some stays one cluster, as all do
-with gradients.
+What nothing links says nothing to each other: each cluster has a minimisation of its own, with its own line search and its own
+end. Contacts that sleep link, too, since they may be woken, and couplings that are switched off; with gradients a group stays one
+cluster.
 """
 
 import warp as wp
@@ -19,9 +19,8 @@ NONE = wp.constant(-1)
 
 @wp.func
 def may_split(tree: Tree, clusters: Clusters, g: int):
-    """Whether contacts decide which trees of a group belong together."""
-    several = tree.groups[g].tree_start + 1 < tree.groups[g + 1].tree_start
-    return several and clusters.split == 1 and tree.group_tied[g] == 0
+    """Whether contacts and couplings decide which trees of a group belong together."""
+    return tree.groups[g].tree_start + 1 < tree.groups[g + 1].tree_start and clusters.split == 1
 
 
 @wp.func
@@ -49,12 +48,18 @@ def label_of(clusters: Clusters, t: int):
 
 
 @wp.func
+def begin_clusters(tree: Tree, clusters: Clusters, g: int):
+    """Let ``of_tree`` lead to the first tree of those that couplings tie together."""
+    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
+        clusters.of_tree[t] = clusters.tied[t]
+
+
+@wp.func
 def link_trees(
     tree: Tree, m: Motion, shapes: Shapes, rows: ContactRows, pool: ContactPool, clusters: Clusters, g: int, count: int
 ):
     """Let ``of_tree`` lead from every tree of a group to the first one of its cluster."""
-    for t in range(tree.groups[g].tree_start, tree.groups[g + 1].tree_start):
-        clusters.of_tree[t] = t
+    begin_clusters(tree, clusters, g)
     for slot in range(pool.group_start[g], pool.group_start[g] + count):
         row = pool.row[slot] / 2
         a = moved_tree(tree, m, shapes, rows.shape0[row], g)
@@ -98,6 +103,21 @@ def place_clusters(tree: Tree, clusters: Clusters, g: int):
             t = clusters.order[i]
             clusters.of_tree[t] = k
             dof += tree.trees[t + 1].dof_start - tree.trees[t].dof_start
+        k += clusters.entry[k].trees
+    if tree.group_tied[g] == 1:
+        share_couplers(tree, clusters, g)
+
+
+@wp.func
+def share_couplers(tree: Tree, clusters: Clusters, g: int):
+    """Give each cluster of a group room in the list of coupler rows."""
+    k = int(tree.groups[g].tree_start)
+    row = int(clusters.coupler_start[k])
+    while k < tree.groups[g + 1].tree_start:
+        clusters.entry[k].coupler_start = row
+        for i in range(k, k + clusters.entry[k].trees):
+            t = clusters.order[i]
+            row += clusters.coupler_start[t + 1] - clusters.coupler_start[t]
         k += clusters.entry[k].trees
 
 
@@ -144,6 +164,8 @@ def share_contacts(
             clusters.entry[k].contacts += 1
             if not is_asleep(arrivals, pool.row[slot]):
                 clusters.entry[k].awake += 1
+        if tree.group_tied[g] == 1:
+            place_contactless(tree, clusters, g, start)
     else:
         k = tree.groups[g].tree_start
         clusters.entry[k].contact_start = start
@@ -152,13 +174,25 @@ def share_contacts(
 
 
 @wp.func
+def place_contactless(tree: Tree, clusters: Clusters, g: int, slot: int):
+    """Let clusters without contacts begin where those before them end: large ones keep what they couple by slots and rows."""
+    k = int(tree.groups[g].tree_start)
+    end = int(slot)
+    while k < tree.groups[g + 1].tree_start:
+        if clusters.entry[k].contacts == 0:
+            clusters.entry[k].contact_start = end
+        end = clusters.entry[k].contact_start + clusters.entry[k].contacts
+        k += clusters.entry[k].trees
+
+
+@wp.func
 def clear_clusters(tree: Tree, clusters: Clusters, g: int):
-    """Without contacts every tree is by itself, or the group one; one lane."""
+    """Without contacts every tree is by itself, couplings apart, or the group one; one lane."""
     start = tree.groups[g].tree_start
     if may_split(tree, clusters, g):
-        for t in range(start, tree.groups[g + 1].tree_start):
-            clusters.of_tree[t] = t
+        begin_clusters(tree, clusters, g)
         place_clusters(tree, clusters, g)
     elif start < tree.groups[g + 1].tree_start:
+        clusters.entry[start].contact_start = 0
         clusters.entry[start].contacts = 0
         clusters.entry[start].awake = 0

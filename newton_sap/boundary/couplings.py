@@ -28,7 +28,7 @@ from ..constraints.coupling_table import (
 )
 from ..coupling_bundles import CouplingTable
 from ..multibody.gyroscopic import ALONE, HELD, TIED, TOGETHER
-from ..workspace import COUPLER_ROWS, CouplerPool, allocate
+from ..workspace import CLUSTER_DOFS, COUPLER_ROWS, DIRECT_TREES, CouplerPool, allocate
 from .matrices import is_factored, longest_trees
 from .model_parts import OnHost
 from .routes import attach_routes, couplings_of, make_routes, most_dofs, trees_of_routes
@@ -102,9 +102,14 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
         stride = max(stride, most_dofs(model, topology))
         counts = couplings_of(model)
         entries += [entry for t, tied in routed.items() for entry in _route(topology, t, tied, int(counts[t]))]
-    entries = sorted((e for e in entries if e is not None), key=lambda e: e.group)
+    entries = [e for e in entries if e is not None]
+    touched = [_touched_trees(topology, e, trees, routed) for e in entries]
+    tied, firsts = _first_tied(topology, [e.group for e in entries], touched)
+    order = np.argsort(firsts, kind="stable")  # so that they are sorted by group, too
+    entries, touched = [entries[c] for c in order], [touched[c] for c in order]
     _note_origins(model, entries)
-    table = _table(topology, entries, [_touched_trees(topology, e, trees, routed) for e in entries], device)
+    table = _table(topology, entries, touched, device)
+    table.links = wp.array(_links(topology, tied)[firsts[order]], dtype=wp.int32, device=device)
     if rows is not None:
         table.tendons = tendons
     if model.tendon_count:
@@ -113,7 +118,7 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
     if len(table.equality_enabled):
         table.equality_was_enabled = wp.array(_switches_as_made(model, entries), dtype=wp.bool, device=device)
         table.equality_was_polycoef = wp.clone(table.equality_polycoef)
-    return table, _pool(table, topology, stride, device)
+    return table, _pool(table, firsts[order], topology, stride, device)
 
 
 def assembling_kernels(table: CouplingTable) -> list:
@@ -154,11 +159,58 @@ def tied_groups(table: CouplingTable) -> np.ndarray:
     return np.diff(table.group_start.numpy()) > 0
 
 
+def trees_of_rows(couplers: CouplerPool) -> np.ndarray:
+    """Return (rows,) the first of the trees that couplings tie together with a row's; ascending."""
+    return np.repeat(couplers.tree.numpy(), COUPLER_ROWS)
+
+
+def tied_trees(table: CouplingTable, topology: Topology) -> np.ndarray:
+    """Return (trees,) the first of the trees that couplings tie together with each, switched on or off."""
+    groups = np.repeat(np.arange(topology.group_count), np.diff(table.group_start.numpy()))
+    touched = np.split(table.tree.numpy(), table.tree_start.numpy()[1:-1])
+    return _tie(topology, groups, touched if len(groups) else [])
+
+
+def _tie(topology: Topology, groups, touched) -> np.ndarray:
+    """Return (trees,) the same by the group of each coupling and the trees that it touches; those without dofs tie nothing."""
+    label = np.arange(topology.tree_count).tolist()
+
+    def first(t: int) -> int:
+        while label[t] != t:
+            label[t] = label[label[t]]
+            t = label[t]
+        return t
+
+    for trees in _moved(topology, groups, touched):
+        joined = sorted(map(first, trees))
+        for t in joined[1:]:
+            label[t] = joined[0]
+    return np.array([first(t) for t in label], dtype=int)
+
+
+def _moved(topology: Topology, groups, touched) -> list[list[int]]:
+    """Of the trees that each coupling touches those of its group that have dofs."""
+    group, sizes = topology.arrays["tree_group"], np.diff(topology.arrays["tree_dof_start"])
+    return [[int(t) for t in trees if group[t] == g and sizes[t] > 0] for g, trees in zip(groups, touched, strict=True)]
+
+
+def _first_tied(topology: Topology, groups: list[int], touched: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return (trees,) and (couplings,) the first tree of those that couplings tie together with them."""
+    tied = _tie(topology, groups, touched)
+    return tied, np.array([tied[trees[0]] for trees in _moved(topology, groups, touched)], dtype=int)
+
+
+def _links(topology: Topology, tied: np.ndarray) -> np.ndarray:
+    """Return (trees,) how many links the trees have that are tied to each."""
+    return np.bincount(tied, np.diff(topology.arrays["tree_link_start"]), topology.tree_count).astype(int)
+
+
 def motions_of_trees(table: CouplingTable, topology: Topology, model, update: str) -> np.ndarray:
     """Return (trees,) how the velocities of each tree change within a step under a position update: ``TOGETHER`` or otherwise.
 
-    A tree that a coupling holds, to another or in itself, does not move as its own forces say and is ``TIED``, or ``HELD`` in a
-    group whose Hessian is not factored on every device; limits and tendons only push or pull.
+    A tree that a coupling holds, to another or in itself, does not move as its own forces say and is ``TIED``, or ``HELD`` where
+    neither the Hessian of its group is factored on every device nor that of what couplings tie it to; limits and tendons only push or
+    pull.
     """
     holds = ~np.isin(table.kind.numpy(), (int(BALL_LIMITS), int(TENDON), int(ROUTE)))
     held = table.tree.numpy()[np.repeat(holds, np.diff(table.tree_start.numpy()))]
@@ -170,6 +222,10 @@ def motions_of_trees(table: CouplingTable, topology: Topology, model, update: st
     groups = np.repeat(np.arange(len(trees)), trees)
     longest = longest_trees(groups, np.diff(topology.arrays["tree_dof_start"]), len(trees))
     factored = is_factored(dofs, trees, longest)[groups]
+    if not model.requires_grad:
+        tied = tied_trees(table, topology)
+        its = np.bincount(tied, np.diff(topology.arrays["tree_dof_start"]), topology.tree_count)
+        factored |= ((its <= CLUSTER_DOFS) & (np.bincount(tied, minlength=topology.tree_count) <= DIRECT_TREES))[tied]
     moves[held] = np.where(factored[held], int(TIED), int(HELD))
     if update != "symplectic":
         moves[:] = int(HELD)
@@ -236,12 +292,12 @@ def _route(topology, t: int, trees: list[int], count: int) -> list[Coupling]:
     return [Coupling(ROUTE, group, source_row=t, axis=i, coordinates=count) for i in range(count)]
 
 
-def _pool(table: CouplingTable, topology, stride: int, device) -> CouplerPool:
-    """Rows of so many dofs each."""
+def _pool(table: CouplingTable, firsts: np.ndarray, topology, stride: int, device) -> CouplerPool:
+    """Rows of so many dofs each; ``firsts`` has of each coupling the first of the trees that are tied together."""
     starts = table.group_start.numpy()
     rows = COUPLER_ROWS * int(starts[-1])
     sizes = {"*": rows, "unknown": rows * stride, "J": rows * stride, "touched": topology.tree_count}
-    own = {"group": np.repeat(np.arange(len(starts) - 1), np.diff(starts)), "group_start": COUPLER_ROWS * starts}
+    own = {"tree": firsts, "group_start": COUPLER_ROWS * starts}
     given = {name: wp.array(values.astype(np.int32), dtype=wp.int32, device=device) for name, values in own.items()}
     return allocate(CouplerPool, sizes, device, stride=stride, **given)
 

@@ -36,13 +36,13 @@ def publish_axis(
     state.joint_qd[joints.qd_start[joint] + i] = wp.float32(rate)
     if joints.type[joint] == BALL:
         if i == 0:
-            write_turn(joints, state, joints.q_start[joint], a, b)
+            write_turn(state, joints.q_start[joint], a, b)
     else:
         state.joint_q[joints.q_start[joint] + i] = wp.float32(at.q)
 
 
 @wp.func
-def write_turn(joints: Joints, state: StateArrays, start: int, a: Anchor, b: Anchor):
+def write_turn(state: StateArrays, start: int, a: Anchor, b: Anchor):
     """How the second anchor is turned from the first."""
     turned = wp.normalize(wp.quat_inverse(a.rotation) * b.rotation)
     for k in range(4):
@@ -64,7 +64,7 @@ def publish_flight(
     apart = wp.quat_rotate_inv(a.rotation, b.position - a.position)
     for k in range(3):
         state.joint_q[start + k] = wp.float32(apart[k])
-    write_turn(joints, state, start + 3, a, b)
+    write_turn(state, start + 3, a, b)
     V = relative_velocity(motion_after, a, b)
     com = motion_after.com[b.link]
     v_C = wp.quat_rotate_inv(a.rotation, velocity_at(V, com))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..linalg.cholesky import padded, skyline_entries
-from ..workspace import DIRECT_DOFS, DIRECT_TREES, LONG_TREE
+from ..workspace import CLUSTER_DOFS, DIRECT_DOFS, DIRECT_TREES, LONG_TREE
 
-CLUSTER_DOFS, NO_BOUND = 128, 2**31 - 1
-"""Most dofs of a cluster that a GPU factors in a larger group: robots; there each dof of the group has room for so many columns."""
+NO_BOUND = 2**31 - 1
 LONG_PART = 3
 """Times its longest tree: as large a group is still factored, of however many trees. Blocks are fast for small ones alone."""
 

@@ -133,7 +133,7 @@ def closure_impulse(tree: Tree, table: CouplingTable, couplers: CouplerPool, g: 
             total = total + tied_tendons_impulse(tree, table, couplers, c, body)
         elif table.kind[c] == ROUTE:
             if table.axis[c] == 0:
-                total = total + route_impulse(tree, table.routes, couplers, table.source_row[c], body)
+                total = total + route_impulse(table.routes, couplers, table.source_row[c], body)
         elif closes_loop(tree, table, c):
             for row in range(ROWS * c, ROWS * c + ROWS):
                 if couplers.support[row] > 0:

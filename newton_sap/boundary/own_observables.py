@@ -12,7 +12,7 @@ from ..coupling_bundles import CouplingTable
 from ..multibody.joints import BALL, flies, is_free
 from ..multibody.paths import has_pushes
 from ..multibody.spatial import angular, linear
-from ..problem import base_of
+from ..unknowns import base_of
 from ..workspace import Bodies, ContactPool, CouplerPool, Joints, Motion, Problem, RowPool, Shapes, StateArrays, Tree
 from .contact_rows import ContactRows, row_count
 from .gaps import leave_by_face, measure_gap

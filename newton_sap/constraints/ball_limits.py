@@ -16,10 +16,9 @@ wp.set_module_options({"enable_backward": False})
 TURNED_OVER = wp.constant(wp.float64(1.0e-3))
 """Of ``1 + cos(swing)``; below it the twist is not determined."""
 
-# The limits of a ball joint.
+# The limits of a ball joint; the last is that of the twist from above.
 SWING = wp.constant(0)
 LOWER_TWIST = wp.constant(1)
-UPPER_TWIST = wp.constant(2)
 LIMITS = wp.constant(3)
 
 

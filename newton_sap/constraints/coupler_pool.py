@@ -10,6 +10,7 @@ from ..coupling_bundles import CouplingTable
 from ..linalg.cholesky import widen_skyline
 from ..multibody.paths import is_moved, shared_path
 from ..multibody.spatial import angular, linear, rotation_of, to_quatd, to_vec3d, velocity_at
+from ..unknowns import base_of
 from ..workspace import COUPLER_ROWS, CouplerPool, Joints, Motion, Problem, RowLaw, Tree
 from .axis_laws import Axis
 
@@ -167,6 +168,12 @@ def clear_rest(pool: CouplerPool, c: int, row: int):
 
 
 @wp.func
+def first_unknown(tree: Tree, pool: CouplerPool, problem: Problem, c: int):
+    """Where the unknowns begin among which a coupling's are numbered."""
+    return base_of(tree, problem, pool.tree[c])
+
+
+@wp.func
 def open_row(pool: CouplerPool, row: int):
     """Empty a row."""
     pool.support[row] = 0
@@ -247,7 +254,7 @@ def add_motion(
 ):
     """Terms of F . (V_B - V_A), F acting at a point; dofs that carry both bodies cancel. Returns what these can do."""
     shared = shared_path(tree, a, b)
-    base = tree.groups[pool.group[row / ROWS]].dof_start
+    base = first_unknown(tree, pool, problem, row / ROWS)
     force = wp.length_sq(linear(F))
     moment = wp.length_sq(angular(F) - wp.cross(point, linear(F)))
     leverage = Leverage()
@@ -316,7 +323,7 @@ def measure_axis(
 @wp.func
 def axis_of_row(tree: Tree, pool: CouplerPool, problem: Problem, row: int, most: wp.float64):
     """The rate that a row has gathered, as its laws see it."""
-    base = tree.groups[pool.group[row / ROWS]].dof_start
+    base = first_unknown(tree, pool, problem, row / ROWS)
     axis = Axis()
     axis.dof = -1
     axis.w = inverse_mass(pool, problem, row, base, most)
@@ -354,6 +361,6 @@ def place_row(
 @wp.func
 def settle_row(tree: Tree, pool: CouplerPool, problem: Problem, row: int, law: RowLaw, most: wp.float64):
     """Let a law act on what a row has gathered; returns the next free slot."""
-    couple_row(pool, problem, row, tree.groups[pool.group[row / ROWS]].dof_start, most)
+    couple_row(pool, problem, row, first_unknown(tree, pool, problem, row / ROWS), most)
     pool.law[row] = law
     return row + 1

@@ -24,6 +24,7 @@ from .coupler_pool import (
     anchor_of,
     clear_rest,
     couple_row,
+    first_unknown,
     open_row,
     perpendicular,
     relative_bias,
@@ -153,7 +154,7 @@ def hold_direction(
     dt: wp.float64,
 ):
     """The row of one direction between two bodies, with impulses from ``lower`` up; damping makes what turns so much more inert."""
-    base = tree.groups[pool.group[row / ROWS]].dof_start
+    base = first_unknown(tree, pool, problem, row / ROWS)
     open_row(pool, row)
     pool.covector[row] = F
     leverage = add_motion(tree, m, pool, problem, row, a, b, F, point)
@@ -344,7 +345,7 @@ def hold_bodies(
         row = hold_direction(
             tree, m, pool, problem, row, a.link, b.link, F, point, error, rigid_delay(dt), -UNBOUNDED, inert, options.coupling_beta, dt,
         )  # fmt: skip
-    base = tree.groups[pool.group[c]].dof_start
+    base = first_unknown(tree, pool, problem, c)
     bound_asks(pool, problem, row - shifts.count - turns.count, shifts.count, turns.count, base, dt)
     return row
 
@@ -471,7 +472,7 @@ def coordinate_rows(
     dt: wp.float64,
 ):
     """Hold q_1 = p(q_2) for each coordinate of the pair, p a polynomial of degree four."""
-    base = tree.groups[pool.group[c]].dof_start
+    base = first_unknown(tree, pool, problem, c)
     ahead = squared_step(step.options, dt)
     for i in range(table.coordinates[c]):
         gap, slope = coordinate_error(tree, table, m, c, i, step.joint_q, ahead)
@@ -532,7 +533,7 @@ def assemble_couplings(
                 row = ball_limit_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
             else:
                 a, b = coupled_anchors(tree, joints, table, m, c)
-                bends = taut_bends(tree, joints, table, m, c, g, a, b, step.options, dt)
+                bends = taut_bends(tree, joints, table, m, c, a, b, step.options, dt)
                 more = bends.inert
                 if kind == DISTANCE_RANGE:
                     row = distance_rows(tree, joints, table, m, pool, problem, c, row, a, b, more, step.options, dt)

@@ -95,7 +95,7 @@ def touch_trees(tree: Tree, table: CouplingTable, pool: CouplerPool):
     block, lane = wp.tid()
     g = tree.first_group + block
     for t in range(tree.groups[g].tree_start + lane, tree.groups[g + 1].tree_start, wp.block_dim()):
-        pool.touched[t] = int(tree.trees[t].moves == TIED)
+        pool.touched[t] = int(int(tree.trees[t].moves) == TIED)
     sync()
     for c in range(table.group_start[g] + lane, table.group_start[g + 1], wp.block_dim()):
         if is_enabled(table, c):

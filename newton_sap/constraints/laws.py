@@ -24,7 +24,7 @@ class ContactLaw:
     friction_bounds: bool = False
     """Whether friction is bounded by a number, which may come from the solve (``minimizer/friction_bound.py``)."""
     narrow: bool = False
-    """Whether the cost of very stiff contacts is a bent valley: no contact is then stiffer than the step resolves, and groups
+    """Whether the cost of very stiff contacts is a bent valley: no contact is then stiffer than the step resolves, and clusters
     that creep along it are softened for a while (``minimizer/continuation.py``)."""
 
 

@@ -131,7 +131,6 @@ def rod_rows(
     a: Anchor,
     b: Anchor,
     step: JointInput,
-    trees: int,
     dt: wp.float64,
 ):
     """A row for each strain that has stiffness or damping."""
@@ -151,7 +150,7 @@ def rod_rows(
             pull += wp.float64(stiffness) * (strain.value - wp.dot(e, false_strain)) * e
         elif i < 5:
             if i == 3:
-                least = tension_damping(m, a, b, pull, trees, dt)
+                least = tension_damping(m, a, b, pull, table.links[c], dt)
             damping = wp.where(damping < wp.float32(least), wp.float32(least), damping)  # no number stays one
         law = spring_law(axis, stiffness, damping, -strain.value, dt)
         row = place_row(tree, m, pool, problem, row, a, b, strain.F, law)
@@ -182,6 +181,5 @@ def assemble_rods(
         row = int(ROWS * c)
         if is_enabled(table, c):
             a, b = joint_anchors(tree, joints, table, m, c)
-            trees = tree.groups[g + 1].tree_start - tree.groups[g].tree_start
-            row = rod_rows(tree, joints, table, m, pool, problem, c, row, a, b, step, trees, dt)
+            row = rod_rows(tree, joints, table, m, pool, problem, c, row, a, b, step, dt)
         clear_rest(pool, c, row)

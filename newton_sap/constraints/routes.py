@@ -423,7 +423,7 @@ def span_impulse(routes: Routes, pool: CouplerPool, s: int):
 
 
 @wp.func
-def route_impulse(tree: Tree, routes: Routes, pool: CouplerPool, t: int, body: int):
+def route_impulse(routes: Routes, pool: CouplerPool, t: int, body: int):
     """What a tendon gave one body in this step, about the world origin."""
     total = wp.spatial_vectord()
     for g in range(routes.start[t], routes.start[t + 1] - 1):

@@ -54,12 +54,6 @@ def lever_of(tree: Tree, joints: Joints, m: Motion, end: Anchor, distance: wp.fl
 
 
 @wp.func
-def links_of_group(tree: Tree, g: int):
-    """How many links a group has."""
-    return tree.trees[tree.groups[g + 1].tree_start].link_start - tree.trees[tree.groups[g].tree_start].link_start
-
-
-@wp.func
 def free_angles(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: Anchor, e: wp.vec3d):
     """How many axes across a line a coupling leaves free, and which."""
     count = int(table.angular_axes[c])
@@ -84,7 +78,6 @@ def taut_bends(
     table: CouplingTable,
     m: Motion,
     c: int,
-    g: int,
     a: Anchor,
     b: Anchor,
     options: JointOptions,
@@ -98,7 +91,7 @@ def taut_bends(
         if table.kind[c] == DISTANCE_RANGE:
             distance = wp.length(b.position - a.position)
         pull = dt * dt * table.pull[c]
-        links = wp.float64(links_of_group(tree, g))
+        links = wp.float64(table.links[c])
         link = a.link
         r = lever_of(tree, joints, m, a, distance)
         r_B = lever_of(tree, joints, m, b, distance)

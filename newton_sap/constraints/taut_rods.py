@@ -45,9 +45,9 @@ def length_of(m: Motion, end: Anchor):
 
 
 @wp.func
-def tension_damping(m: Motion, a: Anchor, b: Anchor, pull: wp.vec3d, trees: int, dt: wp.float64):
+def tension_damping(m: Motion, a: Anchor, b: Anchor, pull: wp.vec3d, links: int, dt: wp.float64):
     """Damping [N m s] of the bends of a rod whose first body is pulled by a force; zero where none is asked for."""
-    n = wp.float64(trees)
+    n = wp.float64(links)
     asked_A = asked_by(m, a, length_of(m, a), dt * dt * pull, n)
     asked_B = asked_by(m, b, length_of(m, b), -dt * dt * pull, n)
     return wp.max(wp.max(asked_A, asked_B), wp.float64(0.0)) / dt

@@ -28,6 +28,7 @@ from .coupler_pool import (
     axis_of_row,
     clear_rest,
     copy_terms,
+    first_unknown,
     merge_terms,
     open_row,
     scale_terms,
@@ -246,7 +247,7 @@ def equality_row(
     dt: wp.float64,
 ):
     """Hold L_1 = p(L_2), both above those at zero coordinates, p a polynomial of degree four."""
-    base = tree.groups[pool.group[c]].dof_start
+    base = first_unknown(tree, pool, problem, c)
     open_row(pool, row)
     pool.slope[row] = wp.float64(0.0)
     value = coefficient(table, c, 0)

@@ -40,7 +40,7 @@ AS_DAMPED = wp.constant(wp.float64(1.0 + 1.0e-5))
 class CouplerRows:
     """Rows of couplings as the step had them."""
 
-    group: wp.array[wp.int32]  # by coupling
+    tree: wp.array[wp.int32]  # by coupling, one of its group
     support: wp.array[wp.int32]  # (R,) 0 where a row does not act
     law: wp.array[RowLaw]  # (R,)
 
@@ -198,7 +198,7 @@ def coupling_power(
 ):
     """-gamma . (virtual rate) of all rows of a coupling, at the end of the step or as they answer a change of velocity."""
     c = wp.tid()
-    g = rows.group[c]
+    g = scene.tree.trees[rows.tree[c]].group
     tree = scene.tree
     if table.kind[c] == COORDINATES:
         for i in range(table.coordinates[c]):
@@ -226,7 +226,7 @@ def coupling_power(
                 rate = between(tree, m, s, a, b, F, changes)
                 wp.atomic_add(s.power, g, row_power(rows, ROWS * c + i, law, rate, changes))
             damper += shifts.count + turns.count
-        bends = taut_bends(tree, scene.joints, table, m, c, g, a, b, scene.step.joints.options, scene.step.dt)
+        bends = taut_bends(tree, scene.joints, table, m, c, a, b, scene.step.joints.options, scene.step.dt)
         for i in range(bends.count):
             F, damping = bend_of(bends, i)
             rate = between(tree, m, s, a, b, F, changes)
@@ -297,8 +297,7 @@ def gather_ties(scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows
                 gamma = row_impulse(rows, ROWS * coupling + i, law, wp.dot(F, relative_velocity(m, a, b)))
                 load_pair(tree, m, c.ties, a, b, gamma * F)
             damper += shifts.count + turns.count
-        g = rows.group[coupling]
-        bends = taut_bends(tree, scene.joints, table, m, coupling, g, a, b, scene.step.joints.options, scene.step.dt)
+        bends = taut_bends(tree, scene.joints, table, m, coupling, a, b, scene.step.joints.options, scene.step.dt)
         for i in range(bends.count):
             F, damping = bend_of(bends, i)
             law = damped_law(rows, damper + i, damping, scene.step.dt)

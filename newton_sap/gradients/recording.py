@@ -279,7 +279,7 @@ class Recorder:
         """How the rows of couplings acted in this step."""
         rows = CouplerRows()
         couplers = solver.pools.couplers
-        rows.group = couplers.group
+        rows.tree = couplers.tree
         rows.support, rows.law = wp.clone(couplers.support), wp.clone(couplers.law)
         return rows
 

@@ -64,7 +64,7 @@ def coupler_span(H: BlockMatrix, pool: CouplerPool, at: Range, row: int):
 def item_span(H: BlockMatrix, pools: Pools, at: Range, item: int):
     """The trees of one item: contacts come first, then coupler rows."""
     if item >= at.contacts:
-        return coupler_span(H, pools.couplers, at, at.coupler_start + item - at.contacts)
+        return coupler_span(H, pools.couplers, at, pools.couplers.order[at.coupler_start + item - at.contacts])
     contacts = pools.contacts
     slot = at.contact_start + item
     span = Span()
@@ -205,7 +205,8 @@ def assemble_blocks(tree: Tree, H: BlockMatrix, m: Motion, pools: Pools, problem
         at.contacts,
     )
     for c in range(at.couplers):
-        add_coupler(H, pools.couplers, at, part, at.coupler_start + c, H.item_pair[part.items + at.contacts + c])
+        row = pools.couplers.order[at.coupler_start + c]
+        add_coupler(H, pools.couplers, at, part, row, H.item_pair[part.items + at.contacts + c])
         sync()
     copy_diagonal(H, part, H.inverse, H.own)
     factor_blocks(H, part, problem.dv, problem.dp)

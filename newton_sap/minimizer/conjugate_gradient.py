@@ -43,7 +43,7 @@ def add_wide_couplers(
     """out += what coupler rows across more than two trees add to H x outside the trees' own blocks."""
     for c in range(at.couplers):
         if H.item_pair[part.items + at.contacts + c] == WIDE:
-            row = at.coupler_start + c
+            row = pool.order[at.coupler_start + c]
             first = row * pool.stride
             rate = coupler_velocity(pool, x, row, at.base)
             for a in range(at.lane, pool.support[row], at.lanes):

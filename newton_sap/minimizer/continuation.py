@@ -1,4 +1,4 @@
-"""Continuation in stiffness: a group that creeps along stiff curved cones is solved soft first, then ever stiffer.
+"""Continuation in stiffness: a cluster that creeps along stiff curved cones is solved soft first, then ever stiffer.
 
 A stiff contact of the similar model confines the velocity to a thin curved layer, in which straight steps are short.
 The softened problem has a thick one, and its answer is a good start for the next. What is found in the end is the
@@ -28,7 +28,7 @@ STIFFER = wp.constant(wp.float64(2.0**4))
 
 @wp.struct
 class Stage:
-    """Where a group stands: ``softness`` is the factor on its contacts' stiffness, ``used`` whether it was softened."""
+    """Where a cluster stands: ``softness`` is the factor on its contacts' stiffness, ``used`` whether it was softened."""
 
     softness: wp.float64
     used: bool

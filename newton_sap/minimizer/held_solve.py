@@ -20,7 +20,7 @@ REFINEMENTS = wp.constant(3)
 @wp.func
 def is_tied(tree: Tree, t: int):
     """Whether a tree's change is worked out here."""
-    return tree.trees[t].moves == TIED
+    return int(tree.trees[t].moves) == TIED
 
 
 @wp.func
@@ -53,7 +53,8 @@ def held_momentum(
     """y = (A + J' G J) x, by unknown."""
     mass_times(m.A, problem, x, y, at.base, at.unknowns, at.lane, at.lanes)
     sync()
-    for r in range(at.coupler_start, at.coupler_start + at.couplers):
+    for i in range(at.coupler_start, at.coupler_start + at.couplers):
+        r = pool.order[i]
         answer = pool.G[r] * coupler_velocity(pool, x, r, at.base)
         for s in range(r * pool.stride + at.lane, r * pool.stride + pool.support[r], at.lanes):
             u = at.base + pool.unknown[s]

@@ -21,9 +21,10 @@ def coupler_adding(real):
     @wp.func
     def add_couplers(H: wp.array[real], matrix: Skyline, pool: CouplerPool, at: Range):
         """H += G J^T J of every acting coupler row, lower triangle."""
-        for r in range(at.coupler_start, at.coupler_start + at.couplers):
+        for i in range(at.coupler_start, at.coupler_start + at.couplers):
+            r = pool.order[i]
             count = pool.support[r]
-            if count > 0 and pool.G[r] > wp.float64(0.0):
+            if pool.G[r] > wp.float64(0.0):
                 first = r * pool.stride
                 for b in range(count):
                     column = pool.unknown[first + b]

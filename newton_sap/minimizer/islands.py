@@ -29,7 +29,7 @@ def tree_of(tree: Tree, problem: Problem, u: int):
 
 
 @wp.func
-def sum_at(tree: Tree, problem: Problem, at: Range, t: int):
+def sum_at(problem: Problem, at: Range, t: int):
     """Where the sums over a tree's island lie in ``dv`` and ``dp``, which wait for the next direction."""
     return at.base + problem.tree_start[problem.island[t]]
 
@@ -59,7 +59,8 @@ def join_once(tree: Tree, pools: Pools, problem: Problem, at: Range, only_held: 
             if wp.length(contacts.gamma[slot]) > NOTHING:
                 a = tree.links[contacts.link_a[slot]].tree
                 joined += join(problem, a, tree.links[contacts.link_b[slot]].tree)
-    for r in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
+    for i in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
+        r = pools.couplers.order[i]
         if only_held and not pools.couplers.G[r] > wp.float64(0.0):
             continue
         first = r * pools.couplers.stride
@@ -108,13 +109,13 @@ def note_readable(tree: Tree, pools: Pools, problem: Problem, at: Range, share: 
             squares = wp.vec3d()
             for u in range(at.base + start, at.base + problem.block_end[at.base + start]):
                 squares += scaled_squares(problem, u)
-            wp.atomic_add(problem.dv, sum_at(tree, problem, at, t), squares[0])
-            wp.atomic_add(problem.dp, sum_at(tree, problem, at, t), squares[2])
+            wp.atomic_add(problem.dv, sum_at(problem, at, t), squares[0])
+            wp.atomic_add(problem.dp, sum_at(problem, at, t), squares[2])
     sync()
     for i in range(at.lane, at.trees, at.lanes):
         t = tree_at(problem, at, i)
         if problem.tree_start[t] >= 0:
-            sums = sum_at(tree, problem, at, t)
+            sums = sum_at(problem, at, t)
             problem.readable[t] = int(problem.dv[sums] <= share * share * problem.dp[sums])
     sync()
 
@@ -140,7 +141,7 @@ def add_square(tree: Tree, pool: ContactPool, problem: Problem, at: Range, slot:
     """Count a contact's normal impulse [N s] among those of its island, in ``dv``; bodies that it pushes are of the same one."""
     link = wp.where(pool.link_a[slot] >= 0, pool.link_a[slot], pool.link_b[slot])
     if link >= 0:
-        wp.atomic_add(problem.dv, sum_at(tree, problem, at, tree.links[link].tree), n0 * n0)
+        wp.atomic_add(problem.dv, sum_at(problem, at, tree.links[link].tree), n0 * n0)
 
 
 @wp.func
@@ -148,4 +149,4 @@ def squares_at(tree: Tree, problem: Problem, at: Range, link: int, none: wp.floa
     """Squares of the normal impulses of a link's island; ``none`` without a link."""
     if link < 0:
         return none
-    return problem.dv[sum_at(tree, problem, at, tree.links[link].tree)]
+    return problem.dv[sum_at(problem, at, tree.links[link].tree)]

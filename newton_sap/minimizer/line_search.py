@@ -53,7 +53,8 @@ def prepare_line(pools: Pools, problem: Problem, at: Range):
         slot = at.contact_start + c
         dvc = contact_velocity(pools.contacts, problem.dv, slot, at.base)
         pools.contacts.line[slot] = contact_line(pools.contacts.normal[slot], pools.contacts.vc[slot], dvc)
-    for r in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
+    for i in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
+        r = pools.couplers.order[i]
         pools.couplers.dvc[r] = coupler_velocity(pools.couplers, problem.dv, r, at.base)
     sync()
 
@@ -75,12 +76,12 @@ def add_row_slopes(pool: RowPool, problem: Problem, at: Range, alpha: wp.float64
 @wp.func
 def add_coupler_slopes(pool: CouplerPool, at: Range, alpha: wp.float64, slope: Slope):
     """-dvc gamma and dvc^2 G of this lane's coupler rows."""
-    for r in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
-        if pool.support[r] > 0:
-            dv = pool.dvc[r]
-            response = clamped_linear(pool.vc[r] + alpha * dv, pool.law[r])
-            slope.first = slope.first - dv * response.gamma
-            slope.second = slope.second + dv * dv * response.G
+    for i in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
+        r = pool.order[i]
+        dv = pool.dvc[r]
+        response = clamped_linear(pool.vc[r] + alpha * dv, pool.law[r])
+        slope.first = slope.first - dv * response.gamma
+        slope.second = slope.second + dv * dv * response.G
     return slope
 
 

@@ -66,11 +66,27 @@ def range_of(tree: Tree, pools: Pools, problem: Problem, k: int, lane: int):
     at.rows = cluster.rows
     at.row_start = ROWS_PER_DOF * at.base
     at.row_end = ROWS_PER_DOF * problem.clusters.entry[k + cluster.trees].dof_start
-    at.coupler_start = pools.couplers.group_start[g]
-    at.couplers = pools.couplers.group_start[g + 1] - at.coupler_start
+    at.coupler_start = cluster.coupler_start  # how many, list_couplers says
     at.lane = lane
     at.lanes = wp.block_dim()
     return at
+
+
+@wp.func
+def list_couplers(tree: Tree, pools: Pools, problem: Problem, at: Range):
+    """List the rows of a cluster's couplings that act in this step; how many. They have been assembled."""
+    count = wp.float64(0.0)
+    if tree.group_tied[at.group] == 1 and at.lane == 0:
+        last = int(at.coupler_start)
+        for i in range(at.trees):
+            t = tree_at(problem, at, i)
+            for r in range(problem.clusters.coupler_start[t], problem.clusters.coupler_start[t + 1]):
+                if pools.couplers.support[r] > 0:
+                    pools.couplers.order[last] = r
+                    last += 1
+        count = wp.float64(last - at.coupler_start)
+    sync()
+    return int(total(count))
 
 
 @wp.func

@@ -9,6 +9,7 @@ from ..constraints.response import hessian_block, impulse, tangential
 from ..constraints.slip_direction import follow_slip
 from ..linalg.inner_loops import add_transposed, blocks_times, jacobian_times
 from ..linalg.lanes import sync, total
+from ..unknowns import cluster_tree
 from ..workspace import ContactPool, CouplerPool, Pools, Problem, RowPool
 from .settings import Settings
 
@@ -45,14 +46,6 @@ class Value:
     residual: wp.float64  # |D grad|
     scale: wp.float64  # max(c, |D j|) with the change c of free motion
     impulse: wp.float64  # |D j|
-
-
-@wp.func
-def cluster_tree(problem: Problem, k: int, trees: int, i: int):
-    """The i-th of a cluster's trees, of which there are so many."""
-    if trees == 1:
-        return problem.clusters.entry[k].tree
-    return problem.clusters.order[k + i]
 
 
 @wp.func
@@ -133,7 +126,8 @@ def sum_impulses(pools: Pools, problem: Problem, at: Range):
         slot = at.contact_start + c
         add_contact(pools.contacts, slot, pools.contacts.gamma[slot], problem.impulse, at)
         sync()
-    for r in range(at.coupler_start, at.coupler_start + at.couplers):
+    for i in range(at.coupler_start, at.coupler_start + at.couplers):
+        r = pools.couplers.order[i]
         first = r * pools.couplers.stride
         for s in range(at.lane, pools.couplers.support[r], at.lanes):
             u = at.base + pools.couplers.unknown[first + s]
@@ -211,14 +205,14 @@ def evaluate_rows(pool: RowPool, problem: Problem, at: Range):
 def evaluate_couplers(pool: CouplerPool, problem: Problem, at: Range):
     """Refresh every coupler row; return this lane's share of the cost."""
     cost = wp.float64(0.0)
-    for r in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
-        if pool.support[r] > 0:
-            vc = pool.bias[r] + coupler_velocity(pool, problem.v, r, at.base)
-            response = clamped_linear(vc, pool.law[r])
-            pool.vc[r] = vc
-            pool.gamma[r] = response.gamma
-            pool.G[r] = response.G
-            cost += response.cost
+    for i in range(at.coupler_start + at.lane, at.coupler_start + at.couplers, at.lanes):
+        r = pool.order[i]
+        vc = pool.bias[r] + coupler_velocity(pool, problem.v, r, at.base)
+        response = clamped_linear(vc, pool.law[r])
+        pool.vc[r] = vc
+        pool.gamma[r] = response.gamma
+        pool.G[r] = response.G
+        cost += response.cost
     return cost
 
 

@@ -29,7 +29,8 @@ def add_sizes(pools: Pools, problem: Problem, at: Range):
             u = at.base + pools.contacts.unknown[s]
             problem.dp[u] = problem.dp[u] + wp.dot(wp.abs(pools.contacts.J[s]), gamma)
         sync()
-    for r in range(at.coupler_start, at.coupler_start + at.couplers):
+    for i in range(at.coupler_start, at.coupler_start + at.couplers):
+        r = pools.couplers.order[i]
         first = r * pools.couplers.stride
         gamma_r = wp.abs(pools.couplers.gamma[r])
         if gamma_r > wp.float64(0.0):  # what prescribed dofs give is taken off again by v_hat

@@ -7,8 +7,8 @@ wp.set_module_options({"enable_backward": False})
 EASY = wp.constant(10)
 """Iterations within which nearly all solves end. A longer one takes exact steps."""
 LEAST_ACCURACY = wp.constant(wp.float64(1.0e-3))
-"""Residual over scale of each tree, beside the tolerance for the group; bites where one outweighs another a thousand times.
-And of the group where only its cost tells that it is done, or to look at sleeping rows."""
+"""Residual over scale of each tree, beside the tolerance for the cluster; bites where one outweighs another a thousand times.
+And of the cluster where only its cost tells that it is done, or to look at sleeping rows."""
 ROUGH = 0.25
 """Power of the line search's tolerance that those solves search to."""
 

@@ -36,7 +36,7 @@ def product_impulse(
     Ic = inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.bias[link])
     impulse = -dt * (Ic + cross_force(V, IV))
     if orders.reference_is_com == 1:
-        moves = tree.trees[tree.links[link].tree].moves
+        moves = int(tree.trees[tree.links[link].tree].moves)
         turn = gyroscopic_impulse(bodies, tree.links[link].body, m.rotation[link], angular(V), moves, dt)
         impulse = impulse + motion(turn, wp.vec3d())
     return impulse

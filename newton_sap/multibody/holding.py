@@ -26,7 +26,7 @@ def rooted_tree(tree: Tree, joints: Joints, m: Motion, body: int):
         if link >= 0:
             t = tree.links[link].tree
             floats = flies(joints, tree.links[tree.trees[t].link_start].joint) and m.locked[t] == 0
-            if floats or (tree.trees[t].moves != TOGETHER and tree.trees[t].moves != TIED):
+            if floats or (int(tree.trees[t].moves) != TOGETHER and int(tree.trees[t].moves) != TIED):
                 t = -1
     return t
 

@@ -157,7 +157,7 @@ def lock_root(tree: Tree, bodies: Bodies, m: Motion, t: int):
     """A kinematic root keeps the velocity the user gave it: its dofs are not unknowns."""
     root = tree.trees[t].link_start
     m.locked[t] = 0
-    if (bodies.flags[tree.links[root].body] & KINEMATIC) != 0 or tree.trees[t].prescribed == 1:
+    if (bodies.flags[tree.links[root].body] & KINEMATIC) != 0 or int(tree.trees[t].prescribed) == 1:
         m.locked[t] = tree.links[root + 1].dof_start - tree.links[root].dof_start
 
 

@@ -119,7 +119,7 @@ def rounds_needed(tree: Tree, m: Motion, t: int, moves: int, dt: wp.float64):
     Trees that move otherwise than ``moves`` says are followed elsewhere, or not.
     """
     rounds = int(0)
-    if tree.trees[t].moves == moves:
+    if int(tree.trees[t].moves) == moves:
         fastest = wp.float64(0.0)
         for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
             fastest = wp.max(fastest, wp.length_sq(angular(m.velocity[link])))

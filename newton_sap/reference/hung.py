@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .basics import BALL, DISTANCE, FLYING, FREE, ROD, unit
+from .clusters import tied_links
 from .rods import carried_inertia
 from .tension import LONGEST, WAVES, pivot_of
 
@@ -76,7 +77,7 @@ def bends(pair, pull, axes, dt):
     that makes the link that is pulled."""
     m, kin = pair.m, pair.kin
     inner = {int(m.child[j]): j for j in m.order}
-    count = sum(m.body_world[m.child[j]] == m.body_world[pair.b] for j in m.order)
+    count = tied_links(m, pair.a, pair.b)
     most, rows, inert = 0.0, [], 1.0
     for body, point, force in ((pair.a, pair.X_a[0], pull), (pair.b, pair.X_b[0], -pull)):
         if not pair.moves(body):

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from .basics import quat_exp, quat_matrix, unit
+from .clusters import tied_links
 from .convex import STIFFEST, limit_gains
 from .tension import LONGEST, WAVES
 
@@ -39,7 +40,7 @@ def tension_damping(pair, dofs, false, dt):
     """Least damping of bends, without which what is pulled is too light for the step [N m s]."""
     m, kin = pair.m, pair.kin
     pull = pair.R_a @ (m.target_ke[dofs[:3]] * (pair.R_a.T @ (pair.X_b[0] - pair.X_a[0] - false)))
-    trees, least = len(set(m.root[m.root >= 0])), 0.0
+    links, least = tied_links(m, pair.a, pair.b), 0.0
     for body, point, force in ((pair.a, pair.X_a[0], pull), (pair.b, pair.X_b[0], -pull)):
         if body < 0 or not m.unknown[kin.path[body]].any():
             continue
@@ -47,7 +48,7 @@ def tension_damping(pair, dofs, false, dt):
         needed = dt * dt * force @ r
         if needed > 0.0:
             inertia = carried_inertia(m, kin, body, r / np.linalg.norm(r))
-            waves = min(WAVES * needed / inertia, LONGEST * trees**2)
+            waves = min(WAVES * needed / inertia, LONGEST * links**2)
             least = max(least, (needed - inertia) * (1.0 + waves) / dt)
     return least
 
