@@ -73,7 +73,8 @@ def test_no_contact_sleeps_through_its_closing(name):
         solver.step(state, state, control, contacts, scene.dt)
         pool = solver.pool
         left = pool.phi0.numpy() + scene.dt * np.sum(pool.normal.numpy() * pool.vc.numpy(), axis=1)
-        for _, _, _, _, _, _, start, count, up in solver.problem.clusters.entry.numpy():
+        for cluster in solver.problem.clusters.entry.numpy():
+            start, count, up = (cluster[name] for name in ("contact_start", "contacts", "awake"))
             asleep = slice(start + up, start + count)
             if not pool.gamma.numpy()[start : start + count].any():
                 continue
