@@ -167,8 +167,10 @@ def trees_of_rows(couplers: CouplerPool) -> np.ndarray:
 def tied_trees(table: CouplingTable, topology: Topology) -> np.ndarray:
     """Return (trees,) the first of the trees that couplings tie together with each, switched on or off."""
     groups = np.repeat(np.arange(topology.group_count), np.diff(table.group_start.numpy()))
+    if not len(groups):
+        return np.arange(topology.tree_count)
     touched = np.split(table.tree.numpy(), table.tree_start.numpy()[1:-1])
-    return _tie(topology, groups, touched if len(groups) else [])
+    return _tie(topology, groups, touched)
 
 
 def _tie(topology: Topology, groups, touched) -> np.ndarray:
