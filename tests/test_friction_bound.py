@@ -103,7 +103,9 @@ def falling_heap(seed):
     return builder
 
 
-@pytest.mark.parametrize(("law", "spin"), [("lagged", False), ("similar", True), ("sap", True)])
+@pytest.mark.parametrize(
+    ("law", "spin"), [("lagged", False), pytest.param("similar", True, marks=pytest.mark.slow), ("sap", True)]
+)
 def test_long_solves_know_their_bounds_too(law, spin):
     """Bounds are within a half of the normal impulse at contacts that matter, also where a solve takes more than ten iterations."""
     off, carried = 0, {"short": 0, "long": 0}

@@ -45,7 +45,7 @@ def box_in(kind, angle=0.5, **options):
 
 
 @pytest.mark.parametrize("law", ["lagged", "sap"])
-@pytest.mark.parametrize("dt", [1 / 60, 1 / 240, 1 / 1000])
+@pytest.mark.parametrize("dt", [1 / 60, pytest.param(1 / 240, marks=pytest.mark.slow), 1 / 1000])
 @pytest.mark.parametrize("kind", ["mesh", "heightfield"])
 def test_a_box_swings_through_a_half_pipe(kind, dt, law):
     """It comes up as high as it was, on the other side, but for what facets take."""
@@ -60,7 +60,7 @@ def test_a_box_swings_through_a_half_pipe(kind, dt, law):
     assert aside < (5e-3 if law == "lagged" else 3e-2)
 
 
-@pytest.mark.parametrize("dt", [1 / 240, 1 / 1000])
+@pytest.mark.parametrize("dt", [1 / 240, pytest.param(1 / 1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("step", [0.003, 0.01])
 @pytest.mark.parametrize("kind", ["mesh", "heightfield"])
 def test_a_step_in_a_hollow_stays(kind, step, dt):

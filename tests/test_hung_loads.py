@@ -321,7 +321,7 @@ def test_worlds_hang_alike():
 
 
 @pytest.mark.usefixtures("adjoints")
-@pytest.mark.parametrize("tie", ["ball", "universal", "string"])
+@pytest.mark.parametrize("tie", ["ball", pytest.param("universal", marks=pytest.mark.slow), "string"])
 def test_gradients_against_differences(tie):
     """What damps goes with poses and velocities."""
     models = [hung(tie, 2, 0.5, requires_grad=grad) for grad in (True, False)]

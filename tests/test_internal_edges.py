@@ -420,7 +420,7 @@ def deepest(rig, seconds):
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("dt", [0.01, 0.0025])
-@pytest.mark.parametrize("floor", ["mesh", "heightfield"])
+@pytest.mark.parametrize("floor", ["mesh", pytest.param("heightfield", marks=pytest.mark.slow)])
 def test_a_bowl_holds_a_ball(floor, dt, law):
     """Each facet is nearly in the plane of the next: as edges they passed over each other, and the ball fell through."""
     assert deepest(Rig(bowl(floor), dt, contact_model=law), 1.0) < 1e-3
@@ -442,7 +442,7 @@ def bowl(floor):
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("degrees", [0.5, 1.0, 2.0, 8.0])
+@pytest.mark.parametrize("degrees", [0.5, pytest.param(1.0, marks=pytest.mark.slow), 2.0, 8.0])
 @pytest.mark.parametrize("floor", ["mesh", "tiles"])
 def test_a_valley_holds_a_ball(floor, degrees, law):
     """Two planes that meet in a crease."""
@@ -461,7 +461,7 @@ def test_a_valley_holds_a_ball(floor, degrees, law):
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("floor", ["tiles", "mesh"])
-@pytest.mark.parametrize("step", [1e-3, 3e-3, 0.01, 0.03])
+@pytest.mark.parametrize("step", [1e-3, pytest.param(3e-3, marks=pytest.mark.slow), 0.01, 0.03])
 def test_a_box_leans_on_the_rim_of_a_step(step, floor, law):
     """Its own face is no surface in which the floor below would be an edge: taken for one, the box sank by 10 cm and was thrown."""
     rig = Rig(leaning(step, floor), 0.01, contact_model=law)
@@ -560,7 +560,7 @@ def test_the_reference_keeps_the_same_rims(knob, law):
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("steps", [0, 20, 40])
+@pytest.mark.parametrize("steps", [0, pytest.param(20, marks=pytest.mark.slow), 40])
 @pytest.mark.parametrize(
     "make",
     [on_stairs, *(lambda f=f: bowl(f) for f in ("mesh", "heightfield")), *(lambda f=f: leaning(0.01, f) for f in ("tiles", "mesh"))],

@@ -76,7 +76,7 @@ def test_it_rolls_on_without_sinking(kind, law, floor):
     assert np.abs(heights - RADIUS).max() < 5e-5
 
 
-@pytest.mark.parametrize("count", [2, 8])
+@pytest.mark.parametrize("count", [2, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("floor", ["tiles", "mesh"])
 @pytest.mark.parametrize("kind", ["ball", "capsule", "cylinder"])
 def test_it_rolls_over_seams(kind, floor, count):

@@ -52,7 +52,7 @@ def strew(builder, rng, count=12):
     return builder
 
 
-@pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 200.0])
+@pytest.mark.parametrize("dt", [1.0 / 60.0, pytest.param(1.0 / 200.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["hills", "low hills", "steps", "tilted boxes"])
 def test_boxes_come_to_rest(kind, dt):
     """As with all edges kept; half of them trembled at up to 0.2 m/s, and sank in by up to 2 cm."""
