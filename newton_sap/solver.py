@@ -530,7 +530,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         tied = couplings.tied_trees(self.couplings, size)
         self.problem = allocate_problem(self.scratch, size, tied, couplings.trees_of_rows(self.couplers))
         self._coupling_kernels = couplings.assembling_kernels(self.couplings)
-        moves = couplings.motions_of_trees(self.couplings, size, self.model, self.options.position_update)
+        moves = couplings.motions_of_trees(self.couplings, tied, size, self.model, self.options.position_update)
         self.tree = size.to_device(couplings.tied_groups(self.couplings), moves, device)
         self.hung_loads = HungLoads(self.tree, self.couplings, size, self.model)
         self.touching = Touching(self.couplings, size, self.model, moves)

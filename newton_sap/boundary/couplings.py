@@ -104,7 +104,9 @@ def build_couplings(model, topology: Topology, loop_joints: list[int], device) -
         entries += [entry for t, tied in routed.items() for entry in _route(topology, t, tied, int(counts[t]))]
     entries = [e for e in entries if e is not None]
     touched = [_touched_trees(topology, e, trees, routed) for e in entries]
-    tied, firsts = _first_tied(topology, [e.group for e in entries], touched)
+    moved = _moved(topology, [e.group for e in entries], touched)
+    tied = _tie(topology, moved)
+    firsts = np.array([tied[own[0]] for own in moved], dtype=int)
     order = np.argsort(firsts, kind="stable")  # so that they are sorted by group, too
     entries, touched = [entries[c] for c in order], [touched[c] for c in order]
     _note_origins(model, entries)
@@ -170,11 +172,11 @@ def tied_trees(table: CouplingTable, topology: Topology) -> np.ndarray:
     if not len(groups):
         return np.arange(topology.tree_count)
     touched = np.split(table.tree.numpy(), table.tree_start.numpy()[1:-1])
-    return _tie(topology, groups, touched)
+    return _tie(topology, _moved(topology, groups, touched))
 
 
-def _tie(topology: Topology, groups, touched) -> np.ndarray:
-    """Return (trees,) the same by the group of each coupling and the trees that it touches; those without dofs tie nothing."""
+def _tie(topology: Topology, moved: list[list[int]]) -> np.ndarray:
+    """Return (trees,) the same by the trees that each coupling ties."""
     label = np.arange(topology.tree_count).tolist()
 
     def first(t: int) -> int:
@@ -183,7 +185,7 @@ def _tie(topology: Topology, groups, touched) -> np.ndarray:
             t = label[t]
         return t
 
-    for trees in _moved(topology, groups, touched):
+    for trees in moved:
         joined = sorted(map(first, trees))
         for t in joined[1:]:
             label[t] = joined[0]
@@ -191,15 +193,9 @@ def _tie(topology: Topology, groups, touched) -> np.ndarray:
 
 
 def _moved(topology: Topology, groups, touched) -> list[list[int]]:
-    """Of the trees that each coupling touches those of its group that have dofs."""
+    """Of the trees that each coupling touches those of its group that have dofs; the others it does not tie."""
     group, sizes = topology.arrays["tree_group"], np.diff(topology.arrays["tree_dof_start"])
     return [[int(t) for t in trees if group[t] == g and sizes[t] > 0] for g, trees in zip(groups, touched, strict=True)]
-
-
-def _first_tied(topology: Topology, groups: list[int], touched: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (trees,) and (couplings,) the first tree of those that couplings tie together with them."""
-    tied = _tie(topology, groups, touched)
-    return tied, np.array([tied[trees[0]] for trees in _moved(topology, groups, touched)], dtype=int)
 
 
 def _links(topology: Topology, tied: np.ndarray) -> np.ndarray:
@@ -207,11 +203,11 @@ def _links(topology: Topology, tied: np.ndarray) -> np.ndarray:
     return np.bincount(tied, np.diff(topology.arrays["tree_link_start"]), topology.tree_count).astype(int)
 
 
-def motions_of_trees(table: CouplingTable, topology: Topology, model, update: str) -> np.ndarray:
+def motions_of_trees(table: CouplingTable, tied: np.ndarray, topology: Topology, model, update: str) -> np.ndarray:
     """Return (trees,) how the velocities of each tree change within a step under a position update: ``TOGETHER`` or otherwise.
 
     A tree that a coupling holds, to another or in itself, does not move as its own forces say and is ``TIED``, or ``HELD`` where
-    neither the Hessian of its group is factored on every device nor that of what couplings tie it to; limits and tendons only push or
+    neither the Hessian of its group is factored on every device nor that of the trees ``tied`` to it; limits and tendons only push or
     pull.
     """
     holds = ~np.isin(table.kind.numpy(), (int(BALL_LIMITS), int(TENDON), int(ROUTE)))
@@ -225,7 +221,6 @@ def motions_of_trees(table: CouplingTable, topology: Topology, model, update: st
     longest = longest_trees(groups, np.diff(topology.arrays["tree_dof_start"]), len(trees))
     factored = is_factored(dofs, trees, longest)[groups]
     if not model.requires_grad:
-        tied = tied_trees(table, topology)
         its = np.bincount(tied, np.diff(topology.arrays["tree_dof_start"]), topology.tree_count)
         factored |= ((its <= CLUSTER_DOFS) & (np.bincount(tied, minlength=topology.tree_count) <= DIRECT_TREES))[tied]
     moves[held] = np.where(factored[held], int(TIED), int(HELD))

@@ -6,6 +6,7 @@ the surface is found anew; cylinders by a point of their surface, which has gone
 
 import warp as wp
 
+from ..constraints.response import tangential
 from ..workspace import Motion, Shapes, StateArrays, Tree
 from .contact_rows import ContactRows
 from .gaps import Gap, Side, as_constant
@@ -77,15 +78,9 @@ def surface_of(tree: Tree, shapes: Shapes, m: Motion, state: StateArrays, shape:
 
 
 @wp.func
-def across_normal(n: wp.vec3d, x: wp.vec3d):
-    """The part of a vector across the normal."""
-    return x - n * wp.dot(n, x)
-
-
-@wp.func
 def passed_by(gap: Gap):
     """How far B's surface has passed A's across the normal: contacts are found with one facing the other."""
-    return across_normal(gap.normal, gap.b.surface - gap.a.surface)
+    return tangential(gap.normal, gap.b.surface - gap.a.surface)
 
 
 @wp.func
@@ -105,13 +100,13 @@ def ahead_on_a(a: Round, b: Round, n: wp.vec3d, passed: wp.vec3d):
     elif b.radius == wp.float64(0.0):
         share = wp.float64(0.0)
     elif is_straight(a) and is_straight(b):
-        first = wp.normalize(across_normal(n, a.straight))
-        second = wp.normalize(across_normal(n, b.straight))
+        first = wp.normalize(tangential(n, a.straight))
+        second = wp.normalize(tangential(n, b.straight))
         crossed = wp.dot(n, wp.cross(first, second))
         if wp.abs(crossed) > CROSSED:
             return first * (wp.dot(n, wp.cross(passed, second)) / crossed)
     elif is_straight(a) or is_straight(b):
-        line = wp.normalize(across_normal(n, a.straight + b.straight))  # one of them is zero
+        line = wp.normalize(tangential(n, a.straight + b.straight))  # one of them is zero
         along = line * wp.dot(line, passed)
         passed = passed - along
         if is_straight(a):

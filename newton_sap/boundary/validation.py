@@ -171,15 +171,14 @@ def require_model_arrays(model) -> None:
             name = prefix + field
             if hasattr(model, name):  # others have another name, or are optional
                 counter = _ONE_PER[model.get_attribute_frequency(name)]
-                _require_model_array(
-                    model, name, variable.type.dtype, getattr(model, counter), counter, variable.type.ndim
-                )
+                _require_model_array(model, name, variable.type.dtype, counter, variable.type.ndim)
     for name, dtype in _OF_SHAPES.items():
-        _require_model_array(model, name, dtype, model.shape_count, "shape_count")
-    _require_model_array(model, "gravity", wp.vec3, model.world_count, "world_count")
+        _require_model_array(model, name, dtype, "shape_count")
+    _require_model_array(model, "gravity", wp.vec3, "world_count")
 
 
-def _require_model_array(model, name: str, dtype, count: int, counter: str, ndim: int = 1) -> None:
+def _require_model_array(model, name: str, dtype, counter: str, ndim: int = 1) -> None:
+    count = getattr(model, counter)
     if count == 0:
         return
     array, kind, fault = getattr(model, name), ValueError, ""
