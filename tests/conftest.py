@@ -1,5 +1,6 @@
 """Shared settings: CPU unless a test or --device asks for CUDA, quiet Warp, reproducible property tests."""
 
+import functools
 import signal
 import sys
 
@@ -17,6 +18,9 @@ hypothesis.settings.load_profile("fixed")
 
 ON_TAPES = ("eval_articulation_fk", "rigid_contact_kinematics_kernel")
 """Newton's kernels that a tape around a step and its contacts holds."""
+
+NARROW_PHASES = {"create_narrow_phase_primitive_kernel", "create_narrow_phase_kernel_gjk_mpr"}
+"""Newton's functions that define the kernels of a collision pipeline."""
 
 LONGEST = (
     "test_docs.py",  # the first to compile, while its neighbours need no kernels
@@ -81,6 +85,19 @@ def pytest_collection_modifyitems(config, items):
 def _on_one_device(request):
     """Build models where ``--device`` says, whatever Warp would prefer; CUDA tests name their device."""
     with wp.ScopedDevice(request.config.option.device):
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _pipelines_share_kernels():
+    """Newton defines its collision kernels anew for each pipeline, which takes 0.2 s each; here they are defined once."""
+    import newton  # noqa: F401
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, module in list(sys.modules.items()):
+            if name.startswith("newton."):
+                for factory in vars(module).keys() & NARROW_PHASES:
+                    patch.setattr(module, factory, functools.cache(getattr(module, factory)))
         yield
 
 
