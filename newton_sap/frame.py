@@ -12,8 +12,8 @@ from .boundary import bundles
 from .boundary.contact_rows import ContactRows
 from .boundary.convention import Orders, SapState, orders_at_end, orders_of
 from .boundary.validation import require_arrays, validate_dt, warn_of_missing_gradients
-from .launches import keep_latest
 from .multibody.efforts import Efforts
+from .runtime.launches import keep_latest
 from .workspace import StateArrays
 
 if typing.TYPE_CHECKING:

@@ -29,9 +29,9 @@ from .minimizer.rounding import only_rounding
 from .minimizer.settings import Settings
 from .minimizer.sleeping_contacts import sleeping_contacts
 from .minimizer.sleeping_rows import wake_rows
-from .packed import pack_large_groups, pack_motion, pack_pools, pack_problem, pack_tree
-from .prefetch import fetch_cluster
 from .problem import assemble_cluster
+from .runtime.packed import pack_large_groups, pack_motion, pack_pools, pack_problem, pack_tree
+from .runtime.prefetch import fetch_cluster
 from .workspace import Bodies, Joints, LargeGroups, Motion, NoLargeGroups, Pools, Problem, Stats, Tree
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import newton
 import warp as wp
 
-from . import launches
+from .runtime import launches
 
 _Base = newton.solvers.SolverBase
 _Frequency = newton.Model.AttributeFrequency

@@ -18,8 +18,8 @@ from .multibody.efforts import gravity_of
 from .multibody.joints import turns_freely
 from .multibody.mass_matrix import diagonal_entry
 from .multibody.spatial import angular, to_mat33d, velocity_at
-from .packed import pack_motion, pack_pools, pack_problem, pack_tree
-from .prefetch import fetch_cluster
+from .runtime.packed import pack_motion, pack_pools, pack_problem, pack_tree
+from .runtime.prefetch import fetch_cluster
 from .unknowns import cluster_tree
 from .workspace import ROWS_PER_DOF, Bodies, ContactPool, Joints, Motion, Pools, Problem, RowPool, Tree
 

@@ -78,6 +78,7 @@ def box_on_incline(
 
 def box_stack(*, count: int = 10, half_extent: float = 0.1, device: str | None = None) -> Scene:
     """A tower of ``count`` equal cubes standing on the ground."""
+    _require_count("count", count)
     builder = _builder(ke=1.0e5, kd=1.0e3)
     for i in range(count):
         body = builder.add_body(xform=wp.transform((0.0, 0.0, (2 * i + 1) * half_extent)), label=f"box_{i}")
@@ -106,8 +107,7 @@ def loaded_chain(
     *, links: int = 10, load: float = 1.0, angle: float = 80.0, world_count: int = 1, device: str | None = None
 ) -> Scene:
     """Links of 5 cm and 10 g on hinges with a ball of ``load`` [kg] in the end, let go straight at ``angle`` degrees from hanging down; no contact."""
-    if not isinstance(links, Integral) or links < 1:
-        raise ValueError(f"links must be an integer >= 1, not {links!r}")
+    _require_count("links", links)
     length, radius, ball = 0.05, 0.004, 0.04
     rod = 0.5 * length - radius
     builder = _builder()
@@ -271,11 +271,15 @@ def _ghost(builder: newton.ModelBuilder, density: float) -> newton.ModelBuilder.
 
 
 def _replicated(builder: newton.ModelBuilder, world_count: int, *, ground: bool) -> newton.ModelBuilder:
-    if not isinstance(world_count, Integral) or world_count < 1:
-        raise ValueError(f"world_count must be an integer >= 1, not {world_count!r}")
+    _require_count("world_count", world_count)
     scene = newton.ModelBuilder()
     scene.rigid_gap = builder.rigid_gap
     scene.replicate(builder, world_count)
     if ground:
         scene.add_ground_plane(cfg=builder.default_shape_cfg)
     return scene
+
+
+def _require_count(name: str, count) -> None:
+    if not isinstance(count, Integral) or count < 1:
+        raise ValueError(f"{name} must be an integer >= 1, not {count!r}")

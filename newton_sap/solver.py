@@ -54,7 +54,6 @@ from .gradients.support import require_new_state
 from .group_solve import solve_kernel
 from .inspection import Inspection, read_inspection
 from .inverse import InverseDynamics, inverse_dynamics
-from .launches import Launches, load_kernels
 from .mechanics import energy_and_momentum
 from .memory import memory_by_buffer
 from .minimizer.newton import count_clusters
@@ -63,7 +62,8 @@ from .multibody.free_motion import free_motion
 from .multibody.integration import UPDATES, integrate
 from .multibody.kinematics import kinematics
 from .problem import assemble_problem
-from .scratch import Scratch, allocate_motion, allocate_problem, allocate_rows
+from .runtime.launches import Launches, load_kernels
+from .runtime.scratch import Scratch, allocate_motion, allocate_problem, allocate_rows
 from .suggest import naming_options
 from .workspace import NoLargeGroups, Stats
 
@@ -419,9 +419,8 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
     def update_contacts(self, contacts: newton.Contacts, state: newton.State | None = None) -> None:
         """Write the last step's contact forces to ``contacts.force``; request the ``contact_f`` observable instead."""
         if getattr(contacts, "force", None) is None:
-            raise ValueError(
-                "contacts.force is not allocated; request the contact_f observable of solver.observables()"
-            )
+            lacking = "contacts is None" if contacts is None else "contacts.force is not allocated"
+            raise ValueError(f"{lacking}; request the contact_f observable of solver.observables()")
         rows = 0 if self._contacts_seen is None else self._contacts_seen.rigid_contact_max
         if len(contacts.force) < rows:
             raise ValueError(

@@ -31,8 +31,8 @@ from .multibody.velocity_products import (
     rounds_needed,
     share_followed,
 )
-from .packed import pack_motion, pack_pools, pack_problem, pack_tree
 from .problem import measure_free_motion, write_excess
+from .runtime.packed import pack_motion, pack_pools, pack_problem, pack_tree
 from .workspace import CLUSTER_DOFS, DIRECT_TREES, Bodies, CouplerPool, Joints, Motion, Pools, Problem, Tree
 
 wp.set_module_options({"enable_backward": False})

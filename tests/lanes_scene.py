@@ -30,7 +30,7 @@ from test_faults import large_group, shuffled  # noqa: E402
 import newton_sap  # noqa: E402
 from newton_sap import SolverSAP, scenes  # noqa: E402
 from newton_sap.boundary import capacity, topology  # noqa: E402
-from newton_sap.launches import Launches  # noqa: E402
+from newton_sap.runtime.launches import Launches  # noqa: E402
 
 TIED = """<mujoco><compiler angle="radian"/><worldbody><geom type="plane" size="5 5 1"/>
   <site name="hook" pos="0 0.3 1.2"/>

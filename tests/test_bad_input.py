@@ -576,6 +576,18 @@ def test_arrays_of_another_kind_are_refused(name, wrong, when):
     assert solver.report().healthy
 
 
+@pytest.mark.parametrize("name", ["joint_parent", "joint_child", "joint_articulation", "shape_body", "joint_qd_start"])
+@pytest.mark.parametrize("index", [5, -2])
+def test_indices_of_nothing_are_refused(name, index):
+    """What an entry names must be there; else its array, owner and choice are told."""
+    builder = hinge()
+    builder.add_shape_sphere(0, radius=0.1)
+    array = getattr(model := finalize(builder), name)
+    array.fill_(index)
+    with pytest.raises(ValueError, match=rf"{name} (of \w+ 0 .* is {index}; give it one|must rise from 0 to 1)"):
+        SolverSAP(model)
+
+
 def test_contacts_of_a_larger_model_do_no_harm():
     """Contacts that name shapes the model does not have are refused or ignored, not read out of bounds."""
     run = subprocess.run([sys.executable, "-c", FOREIGN_CONTACTS], capture_output=True, text=True, timeout=300)

@@ -9,7 +9,7 @@ import warp as wp
 
 from newton_sap import SolverSAP
 from newton_sap.boundary import bundles
-from newton_sap.launches import KEPT
+from newton_sap.runtime.launches import KEPT
 
 
 def ball():

@@ -9,8 +9,8 @@ from mjcf import finish
 from rig import Rig, link, material, put, tight
 
 from newton_sap import SolverSAP
-from newton_sap.launches import load_kernels
 from newton_sap.multibody.velocity_products import FAST, SLOW
+from newton_sap.runtime.launches import load_kernels
 
 pytestmark = pytest.mark.usefixtures("adjoints")
 

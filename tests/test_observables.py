@@ -13,8 +13,8 @@ from test_against_reference import SCENES, TIGHT, scene
 
 from newton_sap import SolverSAP
 from newton_sap.boundary import own_observables
-from newton_sap.launches import Launches
 from newton_sap.reference import ReferenceSolver
+from newton_sap.runtime.launches import Launches
 
 Kind = SolverSAP.ObservableKind
 Mode = newton.JointTargetMode

@@ -12,7 +12,8 @@ import pytest
 import warp as wp
 
 import newton_sap
-from newton_sap import SolverSAP, packed
+from newton_sap import SolverSAP
+from newton_sap.runtime import packed
 
 PACKAGE = Path(newton_sap.__file__).parent
 PACKED = {"Tree", "Motion", "Pools", "Problem", "ContactPool", "RowPool", "CouplerPool"}

@@ -12,7 +12,7 @@ from newton_sap import SolverSAP
 from newton_sap.boundary import topology
 from newton_sap.boundary.capacity import likely_contacts, share_contacts
 from newton_sap.boundary.topology import build_topology
-from newton_sap.scratch import CONTACT, JACOBIAN, ROW, UNKNOWN
+from newton_sap.runtime.scratch import CONTACT, JACOBIAN, ROW, UNKNOWN
 
 
 @pytest.fixture

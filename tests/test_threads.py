@@ -9,8 +9,8 @@ from newton_sap import SolverSAP
 from newton_sap.boundary.topology import build_topology, share_groups
 from newton_sap.boundary.validation import validate_threads
 from newton_sap.diagnostics import clear_stats
-from newton_sap.launches import load_kernels
 from newton_sap.multibody.kinematics import kinematics
+from newton_sap.runtime.launches import load_kernels
 
 
 class Cuda:

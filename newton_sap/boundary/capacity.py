@@ -10,7 +10,7 @@ import warnings
 import newton
 import numpy as np
 
-from ..scratch import allocate_contacts
+from ..runtime.scratch import allocate_contacts
 from ..workspace import (
     Arrivals,
     ContactPool,

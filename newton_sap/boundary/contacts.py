@@ -8,7 +8,7 @@ from ..constraints.hunt_crossley import recovering
 from ..linalg.lanes import LANES_OF_A_LIST, REGISTERS, sync, total
 from ..multibody.paths import last_dof
 from ..multibody.spatial import angular, to_vec3d, velocity_at
-from ..packed import pack_contacts, pack_motion, pack_tree
+from ..runtime.packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, Clusters, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
 from .clusters import clear_clusters, find_clusters, may_split, order_of, share_contacts
 from .contact_materials import ContactOptions, Material, material_of

@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from ..coupling_bundles import CouplingTable, Routes
-from ..launches import keep_latest
+from ..runtime.launches import keep_latest
 from ..workspace import COUPLER_ROWS, ChosenWorlds, allocate, copy_bundle
 from .topology import body_name, moved_links
 from .validation import require_arrays

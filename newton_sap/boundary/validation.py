@@ -47,6 +47,14 @@ _OF_SHAPES = {
     "shape_collision_aabb_lower": wp.vec3, "shape_collision_aabb_upper": wp.vec3,
 }  # fmt: skip
 """What kernels read of shapes beside their materials."""
+_INDICES = {
+    "joint_parent": (-1, "body_count"), "joint_child": (0, "body_count"), "shape_body": (-1, "body_count"),
+    "joint_articulation": (-1, "articulation_count"), "body_world": (-1, "world_count"),
+    "joint_world": (-1, "world_count"), "shape_world": (-1, "world_count"),
+}  # fmt: skip
+"""Arrays that name an entry of others: the least value, -1 where there may be none, and what says how many there are."""
+_STARTS = {"joint_q_start": "joint_coord_count", "joint_qd_start": "joint_dof_count"}
+"""Where each joint's entries begin, with the number of all at the end."""
 
 
 def validate_model(model) -> None:
@@ -65,6 +73,7 @@ def validate_model(model) -> None:
     if model.device.is_capturing:
         raise RuntimeError("build the solver before the capture: only its step can be recorded into a graph")
     require_model_arrays(model)
+    _require_indices(model)
     for kind, names in _FINITE.items():
         for name in names:
             _require_finite(model, kind, name, getattr(model, name).numpy())
@@ -196,6 +205,23 @@ def _require_model_array(model, name: str, dtype, counter: str, ndim: int = 1) -
         in_rows = " in two dimensions" if ndim == 2 else ""
         wanted = f"{count} entries of {dtype.__name__}{in_rows} ({counter}) on {model.device}"
         raise kind(f"model.{name} {fault}; give it {wanted}, or assign to the array that it was")
+
+
+def _require_indices(model) -> None:
+    for name, (least, counter) in _INDICES.items():
+        kind, values = name.split("_")[0], getattr(model, name).numpy()
+        count = max(getattr(model, counter), int(counter == "world_count"))  # a model without worlds is one
+        for index in np.flatnonzero((values < least) | (values >= count))[:1]:
+            raise ValueError(
+                f"{name} of {owner_name(model, kind, int(index))} is {values[index]}; give it one of the model's {count} "
+                f"({counter}){', or -1 for none' if least < 0 else ''}"
+            )
+    for name, counter in _STARTS.items():
+        starts = getattr(model, name).numpy()
+        if np.any(np.diff(starts) < 0) or (starts[[0, -1]] != (0, getattr(model, counter))).any():
+            raise ValueError(
+                f"{name} must rise from 0 to {getattr(model, counter)} ({counter}); leave it as finalize() returned it"
+            )
 
 
 def warn_of_missing_gradients(model, state_in, state_out) -> None:

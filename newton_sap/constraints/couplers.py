@@ -9,7 +9,7 @@ import warp as wp
 
 from ..coupling_bundles import CouplingTable
 from ..multibody.spatial import angular, cross_motion, motion, rotation_vector, to_vec3d, velocity_at
-from ..packed import pack_couplers, pack_motion, pack_problem, pack_tree
+from ..runtime.packed import pack_couplers, pack_motion, pack_problem, pack_tree
 from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
 from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput, JointOptions, row_law
 from .ball_limits import ball_limit_rows

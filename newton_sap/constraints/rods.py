@@ -10,7 +10,7 @@ import warp as wp
 from ..coupling_bundles import CouplingTable
 from ..multibody.joints import read_quaternion
 from ..multibody.spatial import linear, motion
-from ..packed import pack_couplers, pack_motion, pack_problem, pack_tree
+from ..runtime.packed import pack_couplers, pack_motion, pack_problem, pack_tree
 from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
 from .axis_laws import JointInput, spring_law
 from .coupler_pool import (

@@ -8,7 +8,7 @@ in this step, and friction adds to the pull of its spans up to what it took at t
 import warp as wp
 
 from ..coupling_bundles import CouplingTable, Routes
-from ..packed import pack_couplers, pack_motion, pack_problem, pack_tree
+from ..runtime.packed import pack_couplers, pack_motion, pack_problem, pack_tree
 from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
 from .axis_laws import STIFFEST, UNBOUNDED, Axis, JointInput, JointOptions, row_law, stop_within
 from .clamped_linear import RIGID, near_rigid

@@ -7,7 +7,7 @@ is a coordinate like any other: the laws of ``axis_laws`` act on it.
 import warp as wp
 
 from ..coupling_bundles import CouplingTable, Tendons
-from ..packed import pack_couplers, pack_motion, pack_problem, pack_tree
+from ..runtime.packed import pack_couplers, pack_motion, pack_problem, pack_tree
 from ..workspace import CouplerPool, Joints, Motion, Problem, RowLaw, Tree
 from .axis_laws import (
     UNBOUNDED,

@@ -14,11 +14,11 @@ from ..boundary.flight import straighten
 from ..boundary.loop_coordinates import publish_loop_joints
 from ..constraints.laws import contact_law
 from ..coupling_bundles import CouplingTable, Routes, Tendons
-from ..launches import load_kernels
 from ..linalg.lanes import block_dim
 from ..multibody.gyroscopic import TIED, TOGETHER
 from ..multibody.integration import UPDATES, integrate
 from ..multibody.kinematics import kinematics
+from ..runtime.launches import load_kernels
 from ..workspace import ROWS_PER_DOF, ContactPool, Motion, RowPool, StateArrays, allocate, copy_bundle
 from .coupling_power import CouplerRows, coupling_power, gather_ties
 from .free_change import (

@@ -4,8 +4,8 @@ import warp as wp
 
 from ..boundary.convention import Orders
 from ..linalg.lanes import TREES_PER_BLOCK
-from ..packed import pack_motion, pack_tree
-from ..prefetch import fetch_tree
+from ..runtime.packed import pack_motion, pack_tree
+from ..runtime.prefetch import fetch_tree
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .efforts import Efforts, external_wrench, joint_effort
 from .gyroscopic import TOGETHER, gyroscopic_impulse

@@ -16,10 +16,10 @@ from functools import partial
 
 import warp as wp
 
-from .boundary.topology import Topology
-from .linalg.lanes import block_dim
+from ..boundary.topology import Topology
+from ..linalg.lanes import block_dim
+from ..workspace import Tree, copy_bundle
 from .scratch import Scratch, parts_of_threads
-from .workspace import Tree, copy_bundle
 
 KEPT = 4
 """How many ways to launch a kernel are remembered, and how many sets of a caller's arrays: programs step to and fro between

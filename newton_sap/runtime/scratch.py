@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 import warp as wp
 
-from .workspace import (
+from ..workspace import (
     OF_SPINS,
     ROWS_PER_DOF,
     ClusterEntry,

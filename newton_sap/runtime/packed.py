@@ -7,7 +7,7 @@ against lengths, and there nothing is told.
 
 import warp as wp
 
-from .workspace import ContactPool, CouplerPool, LargeGroups, Motion, Pools, Problem, Tree
+from ..workspace import ContactPool, CouplerPool, LargeGroups, Motion, Pools, Problem, Tree
 
 wp.set_module_options({"enable_backward": False})
 

@@ -1,0 +1,1 @@
+"""How kernels get at processors and memory: parts and threads, what parts share, fetching ahead, packed arrays."""
