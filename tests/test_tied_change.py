@@ -110,7 +110,7 @@ def closed_chain(seed):
 
 
 def test_closed_chains_at_coarse_steps():
-    """Sixteen of them at some 4 rad/s per joint, two seconds at 60 Hz: none runs away, and most keep what they have."""
+    """Sixteen of them at some 4 rad/s per joint, two seconds at 60 Hz: none gains, some lose most and half of them less than a tenth."""
     errors = []
     for seed in range(16):
         rig = closed_chain(seed)
@@ -120,7 +120,7 @@ def test_closed_chains_at_coarse_steps():
         assert rig.solver.report().healthy
         errors.append((total_energy(rig) - first) / scale)
     assert np.median(np.abs(errors)) < 0.1
-    assert max(errors) < 0.5
+    assert -1.0 < min(errors) and max(errors) < 0.03
 
 
 # What must not matter
