@@ -372,21 +372,22 @@ def _require_independent(model, host: OnHost, j: int, start: int, linear: int) -
 def _distances(host: OnHost, topology) -> list[Coupling | None]:
     """Tree joints of type DISTANCE move freely within their bounds."""
     out = []
-    for j in topology.arrays["link_joint"]:
-        if j != FREELY and host.joint_type[j] == newton.JointType.DISTANCE:
-            a, b = int(host.joint_parent[j]), int(host.joint_child[j])
-            start = int(host.joint_qd_start[j])
-            group = _group_of_bodies(topology, a, b)
-            out.append(Coupling(DISTANCE_RANGE, group, joint=int(j), body_a=a, body_b=b, axis_start=start))
+    joints = topology.arrays["link_joint"]
+    joints = joints[joints != FREELY]
+    for j in joints[host.joint_type[joints] == newton.JointType.DISTANCE]:
+        a, b = int(host.joint_parent[j]), int(host.joint_child[j])
+        start = int(host.joint_qd_start[j])
+        group = _group_of_bodies(topology, a, b)
+        out.append(Coupling(DISTANCE_RANGE, group, joint=int(j), body_a=a, body_b=b, axis_start=start))
     return out
 
 
-def _dofs_of(topology, joint: int, axis: int = -1) -> tuple[int, int]:
+def _dofs_of(host: OnHost, topology, joint: int, axis: int = -1) -> tuple[int, int]:
     """First solver dof and dof count of a joint of a tree, or of one of its axes given as a Newton dof."""
-    link = int(np.flatnonzero(topology.arrays["link_joint"] == joint)[0])
+    link = topology.arrays["body_link"][host.joint_child[joint]]
     first, last = topology.arrays["link_dof_start"][link : link + 2]
     if axis >= 0:
-        return int(np.flatnonzero(topology.arrays["dof_qd"] == axis)[0]), 1
+        return int(first + np.flatnonzero(topology.arrays["dof_qd"][first:last] == axis)[0]), 1
     return int(first), int(last - first)
 
 
@@ -403,10 +404,10 @@ def _follow(model, host: OnHost, topology, follower: int, leader: int, axes=(-1,
                 f"{joint_name(model, joint)} is coupled to another joint but has no scalar coordinates; "
                 "couple prismatic, revolute or D6 joints"
             )
-    dof_a, count = _dofs_of(topology, follower, axes[0])
+    dof_a, count = _dofs_of(host, topology, follower, axes[0])
     dof_b = -1
     if leader >= 0:
-        dof_b, other = _dofs_of(topology, leader, axes[1])
+        dof_b, other = _dofs_of(host, topology, leader, axes[1])
         if other != count:
             raise ValueError(
                 f"{joint_name(model, follower)} has {count} coordinates but follows {joint_name(model, leader)} with "

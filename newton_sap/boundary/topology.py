@@ -17,7 +17,7 @@ from .shape_geometry import FLAT
 SUPPORTED_JOINTS = ("PRISMATIC", "REVOLUTE", "BALL", "FIXED", "FREE", "DISTANCE", "D6", "ROD")
 FLYING = tuple(int(kind) for kind in (newton.JointType.FREE, newton.JointType.DISTANCE, newton.JointType.ROD))
 """Types with six velocities, whose joint by itself holds nothing."""
-_ROD = int(newton.JointType.ROD)
+_ROD, _FREE = int(newton.JointType.ROD), int(newton.JointType.FREE)
 
 DRIVING = [
     int(newton.JointTargetMode.POSITION), int(newton.JointTargetMode.VELOCITY), int(newton.JointTargetMode.POSITION_VELOCITY)
@@ -162,27 +162,27 @@ def _inbound_joints(model) -> tuple[dict[int, int], list[int]]:
     A rod always does: it holds no axis, and bodies that each have velocities of their own meet in sparse systems. So does a joint
     that is switched off, which may come on later; a free one holds nothing either way.
     """
-    parent, child, enabled = model.joint_parent.numpy(), model.joint_child.numpy(), model.joint_enabled.numpy()
-    flags, kinds = model.body_flags.numpy(), model.joint_type.numpy()
     _require_supported_joints(model)
+    joints = (model.joint_parent, model.joint_child, model.joint_enabled, model.joint_type)
+    parent, child, enabled, kinds = (array.numpy().tolist() for array in joints)  # entries of lists are read faster
+    flags, mass = model.body_flags.numpy().tolist(), model.body_mass.numpy().tolist()
     held = _held_segments(model)
     inbound: dict[int, int] = {}
     loops: list[int] = []
     rank = _ranks(model)
     assembly = list(range(model.body_count))
     for j in sorted(range(model.joint_count), key=lambda j: (rank[j], j)):
-        above, body = int(parent[j]), int(child[j])
-        off = not enabled[j] and (rank[j] >= _LOOSE or kinds[j] != newton.JointType.FREE)
+        above, body = parent[j], child[j]
+        off = not enabled[j] and (rank[j] >= _LOOSE or kinds[j] != _FREE)
         loose = off or (rank[j] >= _LOOSE and flags[body] & _KINEMATIC)
-        apart = kinds[j] == _ROD or (kinds[j] == newton.JointType.FREE and body in held)
+        apart = kinds[j] == _ROD or (kinds[j] == _FREE and body in held)
         if apart or body in inbound or loose or (above >= 0 and _root(assembly, above) == body):
             loops.append(j)
             continue
         inbound[body] = j
         if above >= 0:
             assembly[body] = above
-    jointed = {int(b) for b in (*parent, *child)}
-    mass = model.body_mass.numpy()
+    jointed = {*parent, *child}
     for body in range(model.body_count):
         if body not in inbound and (body in jointed or (mass[body] > 0.0 and not flags[body] & _KINEMATIC)):
             inbound[body] = FREELY
@@ -199,13 +199,12 @@ def _held_segments(model) -> set[int]:
 
 def _require_supported_joints(model) -> None:
     names = {int(t): t.name for t in newton.JointType}
-    for j, number in enumerate(model.joint_type.numpy()):
-        kind = names.get(int(number), str(number))
-        if kind not in SUPPORTED_JOINTS:
-            raise NotImplementedError(
-                f"{joint_name(model, j)} has type {kind}, which SolverSAP does not simulate; use one of "
-                f"{', '.join(SUPPORTED_JOINTS)}"
-            )
+    kinds = model.joint_type.numpy()
+    for j in np.flatnonzero(~np.isin(kinds, [t for t, name in names.items() if name in SUPPORTED_JOINTS]))[:1]:
+        raise NotImplementedError(
+            f"{joint_name(model, j)} has type {names.get(int(kinds[j]), kinds[j])}, which SolverSAP does not simulate; use one "
+            f"of {', '.join(SUPPORTED_JOINTS)}"
+        )
 
 
 def _ranks(model) -> list[int]:
