@@ -56,6 +56,33 @@ def test_a_curved_joint_equality_foresees_its_curve():
         assert a == pytest.approx(0.1 + 0.5 * b + 0.7 * b * b, abs=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:.*polycoef.*")
+@pytest.mark.parametrize(
+    ("name", "value", "owner"),
+    [
+        ("equality_constraint_polycoef", np.nan, "equality constraint 0"),
+        ("equality_constraint_relpose", np.inf, "equality constraint 0"),
+        ("equality_constraint_joint1", 7, "equality constraint 0"),
+        ("equality_constraint_joint1", -1, "names none that follows"),
+        ("equality_constraint_joint2", -2, "equality constraint 0"),
+        ("equality_constraint_body2", 7, "equality constraint 0"),
+        ("constraint_mimic_coef1", np.nan, "mimic constraint 0"),
+        ("constraint_mimic_joint1", 7, "mimic constraint 0"),
+        ("joint_mimic_coeffs", np.nan, "joint 0"),
+        ("joint_mimic_joint", 7, "joint 0"),
+    ],
+)
+def test_ties_of_nothing_or_by_no_number_are_refused(name, value, owner):
+    """Equality rows and both kinds of mimics: by what they are called, at construction."""
+    model = load(more='<equality><joint joint1="a" joint2="b" polycoef="0.1 0.5 0.7 0 0"/></equality>')
+    array = getattr(model.mujoco if name.startswith("equality") else model, name)
+    values = array.numpy()
+    values[0] = value
+    array.assign(values)
+    with pytest.raises(ValueError, match=owner):
+        SolverSAP(model)
+
+
 @pytest.mark.parametrize("share", [1.0, 0.5])
 def test_gravity_compensation(share):
     """``gravcomp`` takes its share off gravity: of the motion and of the potential energy."""

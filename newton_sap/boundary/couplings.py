@@ -536,6 +536,8 @@ def _joint_equality(model, host: OnHost, topology, body_q, row: int, entry: dict
     """One joint's coordinates, or one axis of a joint, as a polynomial of another's."""
     leader, follower = int(entry["joint2"]), int(entry["joint1"])
     axes = (int(entry["joint1_dof"]), int(entry["joint2_dof"]))
+    if follower < 0:
+        raise ValueError(f"{equality_name(model, row)} is of joints and names none that follows; give it a joint1")
     return _follow(model, host, topology, follower, leader, axes=axes, switch_row=row, source_row=row)
 
 

@@ -14,15 +14,18 @@ from .. import attributes
 from ..multibody.joints import MOST_AXES
 from ..workspace import Bodies, Joints, Shapes
 from .model_parts import whole_of
-from .topology import FLYING, FREELY, body_name, driven_dofs, joint_name, mass_block
+from .topology import FLYING, FREELY, body_name, driven_dofs, equality_name, equality_table, joint_name, mass_block
 
 _FINITE = {
     "body": ("body_mass", "body_inertia", "body_com"),
-    "joint": ("joint_X_p", "joint_X_c"),
+    "joint": ("joint_X_p", "joint_X_c", "joint_mimic_coeffs"),
     "dof": ("joint_axis", "joint_armature", "joint_damping", "joint_friction", "joint_stiffness", "joint_target_ke",
             "joint_target_kd", "joint_limit_ke", "joint_limit_kd"),
     "shape": ("shape_material_ke", "shape_material_kd", "shape_material_mu", "shape_material_mu_torsional",
               "shape_material_mu_rolling", "shape_material_restitution", "shape_transform", "shape_scale"),
+    "constraint": ("constraint_mimic_coef0", "constraint_mimic_coef1"),
+    "equality": ("equality_constraint_anchor", "equality_constraint_relpose", "equality_constraint_polycoef",
+                 "equality_constraint_torquescale"),
 }  # fmt: skip
 _MAGNITUDES = {"joint_effort_limit": "infinity is", "joint_velocity_limit": "infinity and 0 are"}
 """Bounds of magnitudes, and what says that there is none."""
@@ -40,7 +43,8 @@ _ONE_PER = {
 """What says how many entries an array of the model has."""
 JOINT_FORCES = int(newton.ModelFlags.JOINT_DOF_PROPERTIES | newton.ModelFlags.JOINT_DOF_FORCE_PROPERTIES)
 """What tells of springs, drives and effort limits; neither flag has the other's bit."""
-_SIGNED = ("body_inertia", "body_com", "joint_X_p", "joint_X_c", "joint_axis", "shape_transform", "shape_scale")
+_SIGNED = ("body_inertia", "body_com", "joint_X_p", "joint_X_c", "joint_mimic_coeffs", "joint_axis", "shape_transform",
+           "shape_scale", *_FINITE["constraint"], *_FINITE["equality"])  # fmt: skip
 _OF_SHAPES = {
     "shape_body": wp.int32, "shape_type": wp.int32, "shape_flags": wp.int32, "shape_transform": wp.transform,
     "shape_scale": wp.vec3, "shape_source_ptr": wp.uint64, "shape_collision_radius": wp.float32,
@@ -50,7 +54,10 @@ _OF_SHAPES = {
 _INDICES = {
     "joint_parent": (-1, "body_count"), "joint_child": (0, "body_count"), "shape_body": (-1, "body_count"),
     "joint_articulation": (-1, "articulation_count"), "body_world": (-1, "world_count"),
-    "joint_world": (-1, "world_count"), "shape_world": (-1, "world_count"),
+    "joint_world": (-1, "world_count"), "shape_world": (-1, "world_count"), "joint_mimic_joint": (-1, "joint_count"),
+    "constraint_mimic_joint0": (0, "joint_count"), "constraint_mimic_joint1": (-1, "joint_count"),
+    "equality_constraint_body1": (-1, "body_count"), "equality_constraint_body2": (-1, "body_count"),
+    "equality_constraint_joint1": (-1, "joint_count"), "equality_constraint_joint2": (-1, "joint_count"),
 }  # fmt: skip
 """Arrays that name an entry of others: the least value, -1 where there may be none, and what says how many there are."""
 _STARTS = {"joint_q_start": "joint_coord_count", "joint_qd_start": "joint_dof_count"}
@@ -76,7 +83,7 @@ def validate_model(model) -> None:
     _require_indices(model)
     for kind, names in _FINITE.items():
         for name in names:
-            _require_finite(model, kind, name, getattr(model, name).numpy())
+            _require_finite(model, kind, name, _column(model, name))
     _require_own_materials(model)
     _require_limits(model)
     _require_inertia(model)
@@ -207,10 +214,17 @@ def _require_model_array(model, name: str, dtype, counter: str, ndim: int = 1) -
         raise kind(f"model.{name} {fault}; give it {wanted}, or assign to the array that it was")
 
 
+def _column(model, name: str) -> np.ndarray:
+    """An array of the model, or of its table of equality constraints, on the host; empty where it has none."""
+    array = getattr(equality_table(model) if name.startswith("equality_") else model, name, None)
+    return np.zeros(0) if array is None else array.numpy()
+
+
 def _require_indices(model) -> None:
     for name, (least, counter) in _INDICES.items():
-        kind, values = name.split("_")[0], getattr(model, name).numpy()
-        count = max(getattr(model, counter), int(counter == "world_count"))  # a model without worlds is one
+        kind, values = name.split("_")[0], _column(model, name)
+        counted = whole_of(model) if kind == "equality" else model
+        count = max(getattr(counted, counter), int(counter == "world_count"))  # a model without worlds is one
         for index in np.flatnonzero((values < least) | (values >= count))[:1]:
             raise ValueError(
                 f"{name} of {owner_name(model, kind, int(index))} is {values[index]}; give it one of the model's {count} "
@@ -417,11 +431,15 @@ def _mover(model, joint: int) -> str:
 
 
 def owner_name(model, kind: str, index: int) -> str:
-    """Name the body, joint or shape that an entry of one of Newton's arrays belongs to, for messages."""
+    """Name what an entry of one of Newton's arrays belongs to, for messages: ``kind`` is what the array's name begins with."""
     if kind == "body":
         return body_name(model, index)
     if kind == "shape":
         return f"shape {index} ({model.shape_label[index]!r})"
+    if kind == "equality":
+        return equality_name(model, index)
+    if kind == "constraint":
+        return f"mimic constraint {index} ({model.constraint_mimic_label[index]!r})"
     if kind != "dof":
         return joint_name(model, index)
     starts = model.joint_qd_start.numpy()
