@@ -3,6 +3,7 @@
 import newton
 import numpy as np
 import pytest
+import warp as wp
 from mjcf import finish, placed, roll_out
 from newton.solvers import SolverMuJoCo
 
@@ -81,6 +82,29 @@ def test_ties_of_nothing_or_by_no_number_are_refused(name, value, owner):
     array.assign(values)
     with pytest.raises(ValueError, match=owner):
         SolverSAP(model)
+
+
+@pytest.mark.filterwarnings("ignore:.*polycoef.*")
+@pytest.mark.parametrize("when", ["before construction", "at run time"])
+@pytest.mark.parametrize("wrong", [None, wp.zeros(0, dtype=wp.float32), wp.zeros(1, dtype=wp.int8)], ids=str)
+@pytest.mark.parametrize(
+    "name", ["equality_constraint_enabled", "equality_constraint_polycoef", "constraint_mimic_coef0", "joint_enabled"]
+)
+def test_arrays_of_ties_of_another_kind_are_refused(name, wrong, when):
+    """Kernels would read past their ends; a solver goes on with those it had."""
+    model = load(more='<equality><joint joint1="a" joint2="b" polycoef="0.1 0.5 0.7 0 0"/></equality>')
+    holder = model.mujoco if name.startswith("equality") else model
+    solver, before = SolverSAP(model), getattr(holder, name)
+    setattr(holder, name, wrong)
+    with pytest.raises((TypeError, ValueError), match=rf"model.*\.{name} .*; give it [12] entries of "):
+        if when == "at run time":
+            solver.notify_model_changed(newton.ModelFlags.CONSTRAINT_PROPERTIES)
+        else:
+            SolverSAP(model)
+    setattr(holder, name, before)
+    state = model.state()
+    solver.step(state, state, None, None, 0.005)
+    assert solver.report().healthy
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])

@@ -554,8 +554,8 @@ def test_forces_of_the_last_step_need_its_rows():
     short = newton.Contacts(4, 0, requested_attributes={"force"}, device=model.device)
     with pytest.raises(ValueError, match="contacts.force has 4 rows, the contacts of the last step"):
         solver.update_contacts(short)
-    for none in (None, contacts):
-        with pytest.raises(ValueError, match="contacts.force is not allocated; request the contact_f observable"):
+    for none, lacking in ((None, "contacts is None"), (contacts, "contacts.force is not allocated")):
+        with pytest.raises(ValueError, match=f"{lacking}; request the contact_f observable"):
             solver.update_contacts(none)
 
 

@@ -67,11 +67,6 @@ WRONG = {
     ),
     "no world": (lambda: scenes.quadruped(world_count=0), ValueError, "world_count must be an integer >= 1, not 0"),
     "less than no boxes": (lambda: scenes.box_stack(count=-1), ValueError, "count must be an integer >= 1, not -1"),
-    "no contacts for forces": (
-        lambda: owner().update_contacts(None),
-        ValueError,
-        "contacts is None; request the contact_f",
-    ),
     "half a world": (lambda: scenes.quadruped(world_count=1.5), ValueError, "must be an integer >= 1, not 1.5"),
     "words for frames": (
         lambda: compare("sphere", "sap", frames="ten"),

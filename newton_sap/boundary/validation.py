@@ -51,6 +51,15 @@ _OF_SHAPES = {
     "shape_collision_aabb_lower": wp.vec3, "shape_collision_aabb_upper": wp.vec3,
 }  # fmt: skip
 """What kernels read of shapes beside their materials."""
+_OF_TIES = {
+    "joint_enabled": (wp.bool, "joint_count"), "joint_mimic_joint": (wp.int32, "joint_count"),
+    "joint_mimic_coeffs": (wp.vec2, "joint_count"), "constraint_mimic_enabled": (wp.bool, "constraint_mimic_count"),
+    "constraint_mimic_coef0": (wp.float32, "constraint_mimic_count"),
+    "constraint_mimic_coef1": (wp.float32, "constraint_mimic_count"),
+    "equality_constraint_enabled": (wp.bool, "equality_constraint_count"),
+    "equality_constraint_polycoef": (wp.float32, "equality_constraint_count", 2),
+}  # fmt: skip
+"""What kernels read of switches, mimics and equalities: element type, what says how many there are, and dimensions if not one."""
 _INDICES = {
     "joint_parent": (-1, "body_count"), "joint_child": (0, "body_count"), "shape_body": (-1, "body_count"),
     "joint_articulation": (-1, "articulation_count"), "body_world": (-1, "world_count"),
@@ -190,14 +199,17 @@ def require_model_arrays(model) -> None:
                 _require_model_array(model, name, variable.type.dtype, counter, variable.type.ndim)
     for name, dtype in _OF_SHAPES.items():
         _require_model_array(model, name, dtype, "shape_count")
+    for name, wanted in _OF_TIES.items():
+        _require_model_array(model, name, *wanted)
     _require_model_array(model, "gravity", wp.vec3, "world_count")
 
 
 def _require_model_array(model, name: str, dtype, counter: str, ndim: int = 1) -> None:
-    count = getattr(model, counter)
+    holder = _holder(model, name)
+    count = getattr(holder, counter, 0)
     if count == 0:
         return
-    array, kind, fault = getattr(model, name), ValueError, ""
+    array, kind, fault = getattr(holder, name), ValueError, ""
     if not isinstance(array, wp.array):
         kind, fault = TypeError, f"is of type {type(array).__name__}, not a Warp array"
     elif array.dtype != dtype:
@@ -211,12 +223,18 @@ def _require_model_array(model, name: str, dtype, counter: str, ndim: int = 1) -
     if fault:
         in_rows = " in two dimensions" if ndim == 2 else ""
         wanted = f"{count} entries of {dtype.__name__}{in_rows} ({counter}) on {model.device}"
-        raise kind(f"model.{name} {fault}; give it {wanted}, or assign to the array that it was")
+        where = "model" if holder is model else "model.mujoco"
+        raise kind(f"{where}.{name} {fault}; give it {wanted}, or assign to the array that it was")
+
+
+def _holder(model, name: str):
+    """What has an array: the model, or its table of equality constraints, None where there is none."""
+    return equality_table(model) if name.startswith("equality_") else model
 
 
 def _column(model, name: str) -> np.ndarray:
     """An array of the model, or of its table of equality constraints, on the host; empty where it has none."""
-    array = getattr(equality_table(model) if name.startswith("equality_") else model, name, None)
+    array = getattr(_holder(model, name), name, None)
     return np.zeros(0) if array is None else array.numpy()
 
 
