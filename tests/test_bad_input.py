@@ -562,15 +562,20 @@ def test_arrays_of_another_kind_are_refused(name, wrong, when):
     builder = hinge()
     builder.add_shape_sphere(0, radius=0.1)
     model = finalize(builder)
-    solver = SolverSAP(model)
-    before = getattr(model, name)
-    setattr(model, name, wrong(before))
-    with pytest.raises((TypeError, ValueError), match=rf"model\.{name} .*give it [12] entries of "):
+    assert_array_is_refused(model, model, name, wrong(getattr(model, name)), when)
+
+
+def assert_array_is_refused(model, holder, name, wrong, when):
+    """In place of the model's, or a table's of it; with what was there the solver goes on."""
+    solver, before = SolverSAP(model), getattr(holder, name)
+    setattr(holder, name, wrong)
+    where = "model" if holder is model else r"model\.mujoco"
+    with pytest.raises((TypeError, ValueError), match=rf"^{where}\.{name} .*give it [12] entries of "):
         if when == "at run time":
             solver.notify_model_changed(newton.ModelFlags.ALL)
         else:
             SolverSAP(model)
-    setattr(model, name, before)
+    setattr(holder, name, before)
     state = model.state()
     solver.step(state, state, None, None, 0.01)
     assert solver.report().healthy

@@ -270,8 +270,8 @@ def chain_energy(rig):
 @pytest.mark.parametrize("seed", [2, 3, 5])
 @pytest.mark.parametrize("build", [skew_chain, ball_chain])
 def test_undamped_chains_keep_most_of_their_energy(build, seed):
-    """Four seconds of chaos at 120 Hz, where a joint turns by a tenth of a radian per step: 0.16 of the fall are gained for a
-    moment and 0.27 lost; most of these overflow where products are those of the start of the step."""
+    """Four seconds of chaos at 120 Hz: 0.16 of the fall are gained for a moment and 0.27 lost; most of these overflow where
+    products are those of the start of the step."""
     builder = build()
     v = np.random.default_rng(seed).normal(size=builder.joint_dof_count) * 3.0
     rig = Rig(builder, 1.0 / 120.0, v=v)

@@ -6,6 +6,7 @@ import pytest
 import warp as wp
 from mjcf import finish, placed, roll_out
 from newton.solvers import SolverMuJoCo
+from test_bad_input import assert_array_is_refused
 
 from newton_sap import SolverSAP
 from newton_sap.reference import ReferenceSolver
@@ -94,17 +95,7 @@ def test_arrays_of_ties_of_another_kind_are_refused(name, wrong, when):
     """Kernels would read past their ends; a solver goes on with those it had."""
     model = load(more='<equality><joint joint1="a" joint2="b" polycoef="0.1 0.5 0.7 0 0"/></equality>')
     holder = model.mujoco if name.startswith("equality") else model
-    solver, before = SolverSAP(model), getattr(holder, name)
-    setattr(holder, name, wrong)
-    with pytest.raises((TypeError, ValueError), match=rf"model.*\.{name} .*; give it [12] entries of "):
-        if when == "at run time":
-            solver.notify_model_changed(newton.ModelFlags.CONSTRAINT_PROPERTIES)
-        else:
-            SolverSAP(model)
-    setattr(holder, name, before)
-    state = model.state()
-    solver.step(state, state, None, None, 0.005)
-    assert solver.report().healthy
+    assert_array_is_refused(model, holder, name, wrong, when)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
