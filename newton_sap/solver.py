@@ -381,8 +381,9 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         recorded before know of no first kinematic body and of no change among these kinds of actuators: record them again.
 
         Raises:
-            NotImplementedError: A body became dynamic that the solver cannot move without being built again, a tree
-                joint was disabled, a free joint got a spring, or an actuator became one that is not simulated.
+            NotImplementedError: A body became dynamic that the solver cannot move without being built again, a joint
+                changed its type or one of a tree was disabled, a free joint got a spring, or an actuator became one that
+                is not simulated.
             TypeError: An array was replaced by what is no Warp array of its kind.
             ValueError: An array was replaced by a shorter one or one of another device, a body became kinematic that no
                 joint ties to the world, or the axes of a D6 joint are no longer orthonormal.

@@ -19,10 +19,24 @@ def suggestion(name: object, known: Iterable[object], most: int = 1) -> str:
 
 
 def unknown_option(owner: type, name: str, known: Iterable[str]) -> str:
-    """Return the message about a keyword that a class does not take."""
+    """Return the message about a keyword that a class does not take, and which of Newton's solvers takes it."""
     known = list(known)
-    hint = suggestion(name, known) or f" (options: {', '.join(known) or 'none'})"
+    hint = suggestion(name, known) or f"{_taken_elsewhere(name)} (options: {', '.join(known) or 'none'})"
     return f"{owner.__name__} has no option {name!r}{hint}"
+
+
+def _taken_elsewhere(name: str) -> str:
+    """Say which of Newton's solvers takes a keyword, or nothing."""
+    import newton.solvers
+
+    solvers = {
+        public: getattr(newton.solvers, public) for public in newton.solvers.__all__ if public.startswith("Solver")
+    }
+    takers = [public for public, solver in solvers.items() if name in list(inspect.signature(solver).parameters)[1:]]
+    if not takers:
+        return ""
+    guide = ", see docs/guides/from_mujoco.md" if "SolverMuJoCo" in takers else ""
+    return f", which is one of {', '.join(takers)}: leave it out{guide}"
 
 
 def absent_device(name: str | None) -> str:

@@ -30,6 +30,17 @@ def test_a_tree_joint_cannot_be_switched_off_later():
         solver.notify_model_changed(Flags.JOINT_PROPERTIES)
 
 
+def test_a_joint_stays_of_its_type():
+    """A hinge that became a slide would read the same coordinates as others."""
+    model = one_joint("revolute")
+    solver = SolverSAP(model)
+    model.joint_type.fill_(int(newton.JointType.PRISMATIC))
+    with pytest.raises(
+        NotImplementedError, match=r"joint 0 .'revolute'. has joint_type 0, and 1 when .*build the model anew"
+    ):
+        solver.notify_model_changed(Flags.JOINT_PROPERTIES)
+
+
 @pytest.mark.parametrize("flag", JOINT_FORCES)
 def test_a_free_joint_gets_no_spring_later(flag):
     """It would do nothing."""

@@ -22,6 +22,15 @@ def model(count=1):
     return builder.finalize()
 
 
+def of_unknown_shape():
+    """A model with a shape of a type that Newton does not have."""
+    builder = newton.ModelBuilder()
+    builder.add_shape_sphere(builder.add_body(), label="ball")
+    own = builder.finalize()
+    own.shape_type.fill_(77)
+    return own
+
+
 def owner():
     """A solver that collides by itself."""
     own = model()
@@ -37,12 +46,22 @@ WRONG = {
     "keyword of another solver": (
         lambda: SolverSAP(model(), njmax=3),
         TypeError,
-        "SolverSAP has no option 'njmax' (options: preset, contact_model, ",
+        "SolverSAP has no option 'njmax', which is one of SolverMuJoCo: leave it out, see docs/guides/from_mujoco.md (options: preset, ",
+    ),
+    "keyword of no solver": (
+        lambda: SolverSAP(model(), qqq=3),
+        TypeError,
+        "SolverSAP has no option 'qqq' (options: preset, contact_model, ",
     ),
     "an option without its keyword": (
         lambda: SolverSAP(model(), "drake"),
         TypeError,
         "SolverSAP takes options by keyword, as in SolverSAP(model, preset=...), not 'drake' by itself",
+    ),
+    "a shape of no type": (
+        lambda: SolverSAP(of_unknown_shape()),
+        ValueError,
+        "shape_type of shape 0 ('ball') is 77, which is no newton.GeoType; leave it as finalize() returned it",
     ),
     "a class for a pipeline": (
         lambda: SolverSAP(model(), collision_pipeline=newton.CollisionPipeline),

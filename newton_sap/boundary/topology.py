@@ -75,6 +75,8 @@ class Topology:
     """Most dofs that move one body of a pair or the other."""
     loop_joints: tuple[int, ...]
     """Newton joints that move no link: they close loops, or are rods."""
+    joint_type: np.ndarray
+    """Types of all joints."""
 
     @property
     def large_groups(self) -> np.ndarray:
@@ -452,6 +454,7 @@ def _pack(model, inbound, trees, groups, group_world, loops, threads) -> Topolog
         contact_stride=contact_stride,
         pair_stride=pair_stride,
         loop_joints=tuple(loops),
+        joint_type=model.joint_type.numpy().copy(),
     )
 
 

@@ -90,6 +90,7 @@ def validate_model(model) -> None:
         raise RuntimeError("build the solver before the capture: only its step can be recorded into a graph")
     require_model_arrays(model)
     _require_indices(model)
+    _require_known_shapes(model)
     for kind, names in _FINITE.items():
         for name in names:
             _require_finite(model, kind, name, _column(model, name))
@@ -256,6 +257,15 @@ def _require_indices(model) -> None:
             )
 
 
+def _require_known_shapes(model) -> None:
+    kinds = model.shape_type.numpy() if model.shape_count else np.zeros(0)
+    for shape in np.flatnonzero(~np.isin(kinds, [int(kind) for kind in newton.GeoType]))[:1]:
+        raise ValueError(
+            f"shape_type of {owner_name(model, 'shape', int(shape))} is {kinds[shape]}, which is no newton.GeoType; leave it as "
+            "finalize() returned it"
+        )
+
+
 def warn_of_missing_gradients(model, state_in, state_out) -> None:
     """Say that a step leaves nothing on a tape, where its states hope for gradients and the model has none."""
     if not model.requires_grad and any(
@@ -399,6 +409,7 @@ def require_same_structure(model, topology, flags) -> None:
     if not isinstance(flags, int):
         raise TypeError(f"flags must be newton.ModelFlags, combined by |, not {flags!r}")
     if flags & int(newton.ModelFlags.JOINT_PROPERTIES):
+        _require_joint_types(model, topology)
         _require_enabled(model, topology)
         _require_orthogonal_axes(model, topology)
     if flags & int(newton.ModelFlags.JOINT_PROPERTIES | newton.ModelFlags.JOINT_DOF_PROPERTIES):
@@ -409,6 +420,16 @@ def require_same_structure(model, topology, flags) -> None:
         _require_kinematic_roots(model)
     if flags & (newton.ModelFlags.BODY_PROPERTIES | newton.ModelFlags.BODY_INERTIAL_PROPERTIES):
         _require_prescribed(model, topology)
+
+
+def _require_joint_types(model, topology) -> None:
+    """Refuse joints that became others: how many coordinates they have lies in all of Newton's arrays."""
+    kinds = model.joint_type.numpy()
+    for joint in np.flatnonzero(kinds != topology.joint_type)[:1]:
+        raise NotImplementedError(
+            f"{joint_name(model, int(joint))} has joint_type {kinds[joint]}, and {topology.joint_type[joint]} when this solver was "
+            "built; build the model anew for joints of other types, or leave it as it was"
+        )
 
 
 def _require_enabled(model, topology) -> None:
