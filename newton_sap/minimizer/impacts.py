@@ -19,25 +19,29 @@ def pushes(pool: ContactPool, slot: int):
 
 
 @wp.func
-def across_a_gap(pool: ContactPool, slot: int):
-    """Whether surfaces may bounce that the step found apart: on their way to meet, or thrown together by what bounces at once."""
+def is_impact(pool: ContactPool, slot: int):
+    """Whether surfaces that push strike each other in this step: found apart, or inside on their way in and turned round at once.
+
+    Those found inside on their way out do not, whatever presses them together: a drive that creeps is no impact.
+    """
     # What is no number is to be found.
-    return not (pool.phi0[slot] <= wp.float64(0.0)) and not (pool.rebound[slot] <= NO_REBOUND)
+    apart = not (pool.phi0[slot] <= wp.float64(0.0)) and not (pool.rebound[slot] <= NO_REBOUND)
+    return apart or pool.rebound[slot] > wp.float64(0.0)
 
 
 @wp.func
 def impacts(pool: ContactPool, at: Range):
-    """How many contacts met across a gap."""
+    """How many contacts struck."""
     met = wp.float64(0.0)
     for slot in range(at.contact_start + at.lane, at.contact_start + at.contacts, at.lanes):
-        if across_a_gap(pool, slot) and pushes(pool, slot):
+        if is_impact(pool, slot) and pushes(pool, slot):
             met += wp.float64(1.0)
     return total(met)
 
 
 @wp.func
 def part_surfaces(pool: ContactPool, at: Range):
-    """Aim contacts that met at their rebound, inside and parting ones too; whether any met across a gap.
+    """Aim contacts that push at their rebound, parting ones too; whether any struck.
 
     What did not touch on the way takes no part: whom the impacts throw at it strikes it in the next step.
     """

@@ -451,12 +451,12 @@ class ConvexProblem:
         return any(abs(n0 - b.n0) > max(share * min(norms[k] for k in islands.of(b)), NOTHING) for b, n0 in stale)
 
     def part_surfaces(self, v):
-        """Aim contacts that meet at ``v`` at their rebound, where any does across a gap, leave those that do not push out, and
+        """Aim contacts that push at ``v`` at their rebound, where any of them strikes, leave those that do not push out, and
         return True."""
         contacts = [c for c in self.contacts + self._sleeping_contacts if isinstance(c, Contact)]
         pushes = [self._normal_impulse(c, v) > 0.0 for c in contacts]
-        bounces = [c.phi0 > 0.0 and c.rebound is not None for c in contacts]
-        if not any(map(operator.and_, bounces, pushes)):
+        strikes = [c.rebound is not None and (c.phi0 > 0.0 or c.rebound > 0.0) for c in contacts]
+        if not any(map(operator.and_, strikes, pushes)):
             return False
         for contact, pushed in zip(contacts, pushes, strict=True):
             if not pushed:

@@ -454,6 +454,8 @@ class ReferenceSolver(Multibody):
         elif leaves:
             row.rebound = target
             target = min(row.v_hat, v_n0)  # still inside: compliance must not add to the speed it leaves with
+        else:
+            row.rebound = target
         if arrives or row.phi0 > 0.0:
             row.R_n = near_rigid(self.options.near_rigid_joint, row.w)
         row.aim_at(target)
