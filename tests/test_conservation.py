@@ -121,7 +121,7 @@ def test_tree_keeps_momentum():
         drift = np.abs(chain_momentum(rig) - start)
         errors.append(drift.max())
     # Joint coordinates turn about moving axes: first order in the step.
-    assert errors[0] < 5e-3
+    assert errors[0] < 1e-4
     assert errors[1] < 0.6 * errors[0]
 
 
@@ -199,7 +199,7 @@ def test_tumbling_at_any_rate_is_bounded(rate, gained):
     for _ in range(10):
         e, s = energy_and_momentum(rig.run(60))
         assert e < (1.0 + gained) * energy
-        assert np.linalg.norm(s) == pytest.approx(np.linalg.norm(spin), rel=1e-3)
+        assert np.linalg.norm(s) == pytest.approx(np.linalg.norm(spin), rel=1e-5)
 
 
 def test_a_flywheel_holds_its_satellite():
@@ -350,7 +350,7 @@ def test_four_bar_stays_closed():
         curvature = max(curvature, after[:, 5] ** 2 @ [CRANK, COUPLER, ROCKER])
         if i > 200:  # once the crank is up to speed
             load = max(load, np.abs((after - before)[:, :3]).sum() / (2 * dt))
-    assert rig.q[0] - turned == pytest.approx(rate * 10.0, rel=0.05)
+    assert rig.q[0] - turned == pytest.approx(rate * 10.0, rel=2e-3)
     reach, inertia = 0.5, 0.02 + 0.2**2  # no joint has a longer lever, or less inertia
     w = 3 * reach**2 / inertia
     assert opening < dt**2 * curvature + 2 * dt**2 * beta**2 * w * load / (4 * math.pi**2)

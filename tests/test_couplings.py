@@ -54,7 +54,7 @@ def test_mimic_moves_as_one(kind, how):
     rig = pair(kind, dt=dt, q=start, force=[*force, *np.zeros(count)], **{how: (offset, ratio)}).run(steps)
     expected = force / (2.0 + ratio**2 * 1.5) * dt * steps
     np.testing.assert_allclose(rig.v, [*expected, *(ratio * expected)], rtol=1e-3)
-    np.testing.assert_allclose(rig.q[count:], offset + ratio * rig.q[:count], atol=1e-4)
+    np.testing.assert_allclose(rig.q[count:], offset + ratio * rig.q[:count], atol=1e-6)
 
 
 @pytest.mark.parametrize("how", [("mimic",), ("legacy",), ("mimic", "legacy")])
@@ -188,7 +188,7 @@ def test_distance_joint_between_two_bodies():
     newton.eval_ik(rig.model, start, rig.state.joint_q, rig.state.joint_qd)
     rig.run(1000)
     poses, speeds = rig.body_q[:, :3], rig.body_qd[:, :3]
-    assert np.linalg.norm(poses[1] - poses[0]) == pytest.approx(0.8, rel=1e-3)
+    assert np.linalg.norm(poses[1] - poses[0]) == pytest.approx(0.8, rel=1e-6)
     np.testing.assert_allclose(speeds[0] + 3.0 * speeds[1], 0.0, atol=1e-3)
     np.testing.assert_allclose(np.linalg.norm(speeds, axis=1), [1.5, 0.5], rtol=2.5e-3)
 
@@ -321,7 +321,7 @@ def test_loop_joint_is_switched_between_replays():
     rig.model.joint_X_p.assign(frames)
     for _ in range(20):
         wp.capture_launch(capture.graph)
-    np.testing.assert_allclose(rig.q[:3], [0.0, 0.05, 0.0], atol=1e-4)
+    np.testing.assert_allclose(rig.q[:3], [0.0, 0.05, 0.0], atol=1e-6)
 
 
 # Equality constraints
@@ -415,7 +415,7 @@ def test_equality_row_is_switched_at_run_time():
     assert rig.v[2] == pytest.approx(-G * 0.05, rel=1e-4)
     rig.model.mujoco.equality_constraint_enabled.fill_(True)
     rig.run(60)
-    assert abs(rig.q[2]) < 1e-4
+    assert abs(rig.q[2]) < 1e-6
 
 
 def test_joint_equality_follows_its_polynomial():
@@ -512,7 +512,7 @@ def test_weld_without_torque_scale_leaves_rotation_free():
     mujoco.add_equality_weld(builder, -1, 0, relpose=IDENTITY, torquescale=0.0)
     rig = Rig(builder, 0.01, v=[0, 0, 0, 0, 0, 1.5], force=[5.0, 0, 0, 0, 0, 0]).run(40)
     assert rig.v[5] == pytest.approx(1.5, rel=1e-4)
-    assert abs(rig.q[0]) < 1e-4
+    assert abs(rig.q[0]) < 1e-6
 
 
 def test_other_equalities_are_refused():

@@ -76,7 +76,7 @@ def test_rolling_ball_comes_to_rest(law):
     rolling, speed = 1.0e-2, 0.3
     balls = Balls(rolling=rolling, v=rolling_at(speed), contact_model=law)
     balls.run(round(1.2 * speed / (rolling / RADIUS * G / 1.4) / balls.dt))
-    assert abs(balls.v[0]) < 1e-5
+    assert abs(balls.v[0]) < 1e-8
     path = speed**2 / (2.0 * rolling / RADIUS * G / 1.4)
     assert balls.state.body_q.numpy()[0, 0] == pytest.approx(path, rel=0.02)
 
@@ -88,9 +88,9 @@ def test_spinning_ball_slows_down(law):
     balls = Balls(torsional=torsional, v=[0, 0, 0, 0, 0, spin], contact_model=law)
     balls.run(steps)
     rate = torsional * MASS * G / INERTIA
-    assert spin - balls.v[5] == pytest.approx(rate * steps * balls.dt, rel=0.01)
+    assert spin - balls.v[5] == pytest.approx(rate * steps * balls.dt, rel=2e-4)
     balls.run(round(1.1 * spin / rate / balls.dt))
-    assert abs(balls.v[5]) < 1e-4
+    assert abs(balls.v[5]) < 1e-9
     np.testing.assert_allclose(balls.v[:5], 0.0, atol=1e-5)
 
 

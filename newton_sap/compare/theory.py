@@ -106,7 +106,7 @@ SUBJECTS: dict[str, Subject] = {
         axis=0,
         notes=(
             "Without forces the COM flies straight, and energy and both momenta stay. An explicit gyroscopic torque feeds "
-            "the body; SolverSAP turns its angular momentum instead, which keeps length and energy.",
+            "the body; SolverSAP follows how the spin changes within the step and keeps the length of the angular momentum.",
             "The COM lies 0.27 m off the body's origin. A method that moves the origin of a free joint by its velocity "
             "lets the COM drift: by the order of |omega|^2 |c| dt / 2 per second with the offset c, here up to 23 mm/s "
             "at 1/240 s, and half as much with half the step.",
