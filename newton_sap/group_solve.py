@@ -79,7 +79,7 @@ def solve_kernel(evaluate_contact, real, iterative: bool = False, long_trees: bo
             if wp.static(assembles):
                 assemble_cluster(tree, joints, bodies, m, pools, problem, step, k, lane)
                 sync()
-            at = range_of(tree, pools, problem, k, lane)
+            at = range_of(tree, problem, k, lane)
             if wp.static(not assembles):
                 at.couplers = list_couplers(tree, pools, problem, at)
             if lane == 0:

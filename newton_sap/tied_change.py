@@ -332,7 +332,7 @@ def follow_tied_kernel(real):
         pack_pools(pools)
         pack_problem(problem)
         while k < end and problem.clusters.entry[k].trees > 0:
-            at = range_of(tree, pools, problem, k, lane)
+            at = range_of(tree, problem, k, lane)
             rounds = rounds_of_cluster(tree, m, problem, at, step.dt)
             if rounds > 0 and not may_follow(tree, problem, at):
                 turn_as_held(tree, bodies, m, change, problem, at, step.dt)

@@ -56,7 +56,7 @@ FAINT = wp.constant(wp.float64(1.0e-4))
 
 
 @wp.func
-def held_at(table: CouplingTable, c: int, a: Anchor, b: Anchor):
+def held_at(a: Anchor, b: Anchor):
     """Where from the first anchor (0) to the second (1) errors are held: at the one that moves, or midway.
 
     At the second, an error is one along axes that go with the first, and the other way round.
@@ -199,7 +199,7 @@ def lies_on_plane(joints: Joints, table: CouplingTable, c: int):
 @wp.func
 def spun_at(joints: Joints, table: CouplingTable, c: int, a: Anchor, b: Anchor):
     """``held_at`` of a tilt; that of what lies on a plane goes with the second anchor, as its points off the axis have it."""
-    share = held_at(table, c, a, b)
+    share = held_at(a, b)
     if lies_on_plane(joints, table, c):
         share = wp.float64(0.0)
     return share
@@ -213,7 +213,7 @@ def held_translations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b
     held.count = 3 - free
     directions = wp.mat33d()
     if free == 0:
-        held.point = a.position + held_at(table, c, a, b) * (b.position - a.position)
+        held.point = a.position + held_at(a, b) * (b.position - a.position)
         directions = wp.transpose(wp.quat_to_matrix(a.rotation))
     else:
         held.point = b.position  # what slides does so along the first's axes
@@ -227,7 +227,7 @@ def held_translations(joints: Joints, table: CouplingTable, c: int, a: Anchor, b
         directions[1] = wp.cross(axis, across)
         if free == 1:
             if turns_along(joints, table, c, local):
-                held.carried = wp.float64(1.0) - held_at(table, c, a, b)
+                held.carried = wp.float64(1.0) - held_at(a, b)
     held.direction = directions
     held.error = directions * (b.position - a.position)
     return held

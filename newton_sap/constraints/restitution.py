@@ -83,7 +83,9 @@ def apply_restitution(
         pool.rebound[slot] = target
         target = wp.min(pool.v_hat[slot], vn0)  # still inside: compliance must not add to the speed they leave with
     else:
-        pool.rebound[slot] = target  # at once; whom that throws back at something parts from it in the second minimisation
+        pool.rebound[slot] = (
+            target  # at once; whom that throws back at something parts from it in the second minimisation
+        )
     if arrives or phi0 > wp.float64(0.0):
         pool.R_n[slot] = R_nr
     normal = pool.normal_law[slot]

@@ -49,7 +49,7 @@ def entries_of(tree: Tree, block: int):
 
 
 @wp.func
-def range_of(tree: Tree, pools: Pools, problem: Problem, k: int, lane: int):
+def range_of(tree: Tree, problem: Problem, k: int, lane: int):
     """What belongs to the cluster of an entry."""
     cluster = problem.clusters.entry[k]
     g = tree.trees[cluster.tree].group
