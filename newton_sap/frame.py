@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 import newton
 
 from .boundary import bundles
-from .boundary.contact_rows import ContactRows
-from .boundary.convention import Orders, SapState, orders_at_end, orders_of
+from .boundary.convention import SapState, orders_at_end, orders_of
 from .boundary.validation import require_arrays, validate_dt, warn_of_missing_gradients
+from .contacts.rows import ContactRows
 from .multibody.efforts import Efforts
+from .multibody.orders import Orders
 from .runtime.launches import keep_latest
 from .workspace import StateArrays
 

@@ -10,7 +10,6 @@ from .linalg.cholesky import begin_rows
 from .linalg.lanes import REGISTERS, sync
 from .minimizer.impacts import bounce
 from .minimizer.line_search import line_search
-from .minimizer.newton import entries_of, list_couplers, range_of, record, search_direction
 from .minimizer.objective import Value, objective
 from .minimizer.progress import (
     COST,
@@ -25,7 +24,10 @@ from .minimizer.progress import (
     take_bounds,
     take_step,
 )
+from .minimizer.ranges import entries_of, list_couplers, range_of
+from .minimizer.record import record
 from .minimizer.rounding import only_rounding
+from .minimizer.search_direction import search_direction
 from .minimizer.settings import Settings
 from .minimizer.sleeping_contacts import sleeping_contacts
 from .minimizer.sleeping_rows import wake_rows

@@ -8,11 +8,11 @@ import warp as wp
 
 from .bodies import gravity, spin_momentum
 from .boundary.bundles import state_arrays
-from .boundary.convention import Orders
 from .boundary.topology import flying_links, link_kinds
 from .boundary.validation import require_arrays
 from .multibody.joints import BALL
 from .multibody.kinematics import place_link
+from .multibody.orders import Orders
 from .workspace import Bodies, Joints, Motion, StateArrays, Tree, allocate
 
 FIELDS = ("kinetic_energy", "potential_energy", "linear_momentum", "angular_momentum", "loop_gap", "loop_angle")

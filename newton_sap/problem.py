@@ -3,17 +3,17 @@
 import warp as wp
 
 from .boundary.bundles import StepInput
-from .boundary.contact_materials import ContactOptions
 from .constraints.axis_laws import JointInput
 from .constraints.clamped_linear import FOUR_PI_SQUARED, RIGID, near_rigid, regularization
-from .constraints.hunt_crossley import NormalLaw, dissipation, recovering
+from .constraints.hunt_crossley import dissipation, recovering
 from .constraints.joint_rows import link_rows
 from .constraints.lagged import bound_friction
 from .constraints.restitution import NEVER, NO_REBOUND, apply_restitution
+from .contacts.materials import ContactOptions
 from .linalg.cholesky import widen_skyline
 from .linalg.lanes import REGISTERS, sync
-from .minimizer.newton import entries_of
 from .minimizer.objective import contact_velocity, mass_times
+from .minimizer.ranges import entries_of
 from .multibody.efforts import gravity_of
 from .multibody.joints import turns_freely
 from .multibody.mass_matrix import diagonal_entry
@@ -21,7 +21,7 @@ from .multibody.spatial import angular, to_mat33d, velocity_at
 from .runtime.packed import pack_motion, pack_pools, pack_problem, pack_tree
 from .runtime.prefetch import fetch_cluster
 from .unknowns import cluster_tree
-from .workspace import ROWS_PER_DOF, Bodies, ContactPool, Joints, Motion, Pools, Problem, RowPool, Tree
+from .workspace import ROWS_PER_DOF, Bodies, ContactPool, Joints, Motion, NormalLaw, Pools, Problem, RowPool, Tree
 
 wp.set_module_options({"enable_backward": False})
 

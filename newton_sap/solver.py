@@ -14,27 +14,14 @@ from . import observables as observe
 from .at_rest import apply_damping_ratios, check_mass_matrix
 from .boundary import bundles, couplings, output
 from .boundary.capacity import contact_capacity, newton_capacity
-from .boundary.contacts import (
-    collect_contacts,
-    count_foreign,
-    enter_late,
-    fill_contacts,
-    leave_contacts,
-    list_by_part,
-    measure_links,
-    number_slots,
-)
 from .boundary.convention import SapControl, SapState
 from .boundary.detection import OwnedDetection
-from .boundary.flight import Flights
 from .boundary.given_contacts import GivenContacts
-from .boundary.hung_loads import HungLoads
 from .boundary.initial_velocity import InitialVelocities
 from .boundary.kinematic_roots import KinematicRoots
 from .boundary.mujoco_options import warn_of_options
 from .boundary.routes import RoutedTendons
 from .boundary.topology import actuator_table, build_topology
-from .boundary.touching import Touching
 from .boundary.validation import (
     JOINT_FORCES,
     require_model_arrays,
@@ -47,16 +34,29 @@ from .boundary.validation import (
 from .config import SAPOptions, resolve_options
 from .constraints.coupling_table import touch_trees
 from .constraints.laws import contact_law
+from .contacts.filling import (
+    collect_contacts,
+    count_foreign,
+    enter_late,
+    fill_contacts,
+    leave_contacts,
+    list_by_part,
+    measure_links,
+    number_slots,
+)
 from .coupling import CoupledArticulations
 from .diagnostics import SolverReport, allocate_stats, clear_stats, read_report, require_healthy
+from .flight import Flights
 from .frame import Frame, Frames
 from .gradients.support import require_new_state
 from .group_solve import solve_kernel
+from .hung_loads import HungLoads
 from .inspection import Inspection, read_inspection
 from .inverse import InverseDynamics, inverse_dynamics
+from .leaning import Leaning
 from .mechanics import energy_and_momentum
 from .memory import memory_by_buffer
-from .minimizer.newton import count_clusters
+from .minimizer.record import count_clusters
 from .minimizer.settings import Settings
 from .multibody.free_motion import free_motion
 from .multibody.integration import UPDATES, integrate
@@ -255,7 +255,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         if frame.rows is not None and self.model.shape_count:
             rows = [self.tree, self.shapes, self.arrivals, frame.rows]
             self.launches.at_once(list_by_part, min(len(self.arrivals.part_head), 1), rows)
-        self.touching.note(self, frame)
+        self.leaning.note(self, frame)
         self.hung_loads.weigh(self)
         self.motion.group_speed.zero_()
         inputs = [self.joints, self.bodies, self.motion, self.motion_after, frame.orders, frame.efforts]
@@ -397,7 +397,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
                 self._renew_actuators(flags)
             self.hung_loads.renew(self.model, flags)
             if flags & newton.ModelFlags.BODY_PROPERTIES:
-                renewed = [*self.touching.renew(self.model, self.motion), *self.kinematic_roots.renew(self.model)]
+                renewed = [*self.leaning.renew(self.model, self.motion), *self.kinematic_roots.renew(self.model)]
                 load_kernels(renewed, self.device)
         measure_links(self.launches, self.tree, self.bodies, self.model, flags)
 
@@ -533,7 +533,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         moves = couplings.motions_of_trees(self.couplings, tied, size, self.model, self.options.position_update)
         self.tree = size.to_device(couplings.tied_groups(self.couplings), moves, device)
         self.hung_loads = HungLoads(self.tree, self.couplings, size, self.model)
-        self.touching = Touching(self.couplings, size, self.model, moves)
+        self.leaning = Leaning(self.couplings, size, self.model, moves)
         self.flights = Flights(self.motion, self.couplings, size, self.model, self.options.position_update)
         self.launches = Launches(self.tree, size, self.scratch, self.options.threads, device)
         self.large, self.frames = NoLargeGroups(), Frames()
@@ -574,7 +574,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self._solve_kernel = self._make_solve_kernel(assembles=not self._assembles_apart)
         stages = [] if self.actuators is None else [self.actuators.kernel]
         stages += [*self.initial_velocities.kernels, *self.kinematic_roots.kernels, *self.hung_loads.kernels]
-        stages += [kinematics, *self.touching.kernels, free_motion]
+        stages += [kinematics, *self.leaning.kernels, free_motion]
         stages += [collect_contacts, number_slots] if self.model.shape_count else [count_foreign]
         stages += [assemble_problem] if self._assembles_apart else []
         stages += [touch_trees, *self._coupling_kernels] if self._coupling_kernels else []

@@ -10,16 +10,16 @@ from functools import cache
 import warp as wp
 
 from .boundary.bundles import StepInput
-from .boundary.convention import Orders
 from .linalg.lanes import sync
 from .minimizer.held_solve import held_solve, is_tied, skyline_of
 from .minimizer.islands import find_islands, has_islands
-from .minimizer.newton import entries_of, list_couplers, range_of
 from .minimizer.objective import Range, mass_times, tree_at
+from .minimizer.ranges import entries_of, list_couplers, range_of
 from .multibody.efforts import Efforts
 from .multibody.gyroscopic import HELD, TIED, gyroscopic_impulse
 from .multibody.holding import ALL_HELD, MOST_BORNE, holding_impulse, share_held
 from .multibody.mass_matrix import factor_free_motion, solve_free
+from .multibody.orders import Orders
 from .multibody.spatial import angular, motion
 from .multibody.velocity_products import (
     add_applied,
@@ -61,7 +61,7 @@ def some_lean(tree: Tree, m: Motion, problem: Problem, at: Range):
 
 
 @wp.func
-def unknowns_of(tree: Tree, m: Motion, problem: Problem, at: Range, t: int):
+def tree_unknowns(tree: Tree, m: Motion, problem: Problem, at: Range, t: int):
     """The first unknown of a tree, and the one after its last; a prescribed one may have none."""
     first = at.base + problem.tree_start[t]
     return wp.vec2i(first, first + tree.trees[t + 1].dof_start - tree.trees[t].dof_start - m.locked[t])
@@ -156,7 +156,7 @@ def products_of_held(
     for i in range(at.trees):
         other = tree_at(problem, at, i)
         if is_tied(tree, other) and held_together(problem, at, t, other):
-            own = unknowns_of(tree, m, problem, at, other)
+            own = tree_unknowns(tree, m, problem, at, other)
             for u in range(own[0], own[1]):
                 sum += x[u] * y[problem.dof[u]]
     return sum
@@ -171,7 +171,7 @@ def add_shares(tree: Tree, m: Motion, change: Motion, problem: Problem, at: Rang
     sign = wp.sign(most)
     for i in range(at.lane, at.trees, at.lanes):
         t = tree_at(problem, at, i)
-        own = unknowns_of(tree, m, problem, at, t)
+        own = tree_unknowns(tree, m, problem, at, t)
         if is_tied(tree, t) and own[0] < own[1]:
             against = -sign * products_of_held(tree, m, problem, at, t, problem.dv, change.v0)
             size = products_of_held(tree, m, problem, at, t, problem.dv, m.travel)
@@ -180,7 +180,7 @@ def add_shares(tree: Tree, m: Motion, change: Motion, problem: Problem, at: Rang
     for i in range(at.lane, at.trees, at.lanes):
         t = tree_at(problem, at, i)
         if is_tied(tree, t):
-            own = unknowns_of(tree, m, problem, at, t)
+            own = tree_unknowns(tree, m, problem, at, t)
             for u in range(own[0], own[1]):
                 dof = problem.dof[u]
                 change.v0[dof] = change.v0[dof] + problem.dp[own[0]] * m.travel[dof]
@@ -240,7 +240,7 @@ def follow_shares(tree: Tree, m: Motion, change: Motion, problem: Problem, at: R
     sync()
     for i in range(at.lane, at.trees, at.lanes):
         t = tree_at(problem, at, i)
-        own = unknowns_of(tree, m, problem, at, t)
+        own = tree_unknowns(tree, m, problem, at, t)
         if is_tied(tree, t) and own[0] < own[1]:
             size = products_of_held(tree, m, problem, at, t, problem.impulse, m.travel)
             further = products_of_held(tree, m, problem, at, t, problem.dp, m.v)
@@ -249,7 +249,7 @@ def follow_shares(tree: Tree, m: Motion, change: Motion, problem: Problem, at: R
     for i in range(at.lane, at.trees, at.lanes):
         t = tree_at(problem, at, i)
         if is_tied(tree, t):
-            own = unknowns_of(tree, m, problem, at, t)
+            own = tree_unknowns(tree, m, problem, at, t)
             for u in range(own[0], own[1]):
                 dof = problem.dof[u]
                 change.v0[dof] = problem.excess[own[0]] * (m.travel[dof] + problem.dv[u])
@@ -265,7 +265,7 @@ def add_followed(tree: Tree, m: Motion, change: Motion, problem: Problem, at: Ra
             factor_free_motion(tree, m, t)  # trees one after the other have one place for it
             solve_free(tree, m, change.v0, t)
             add_products(tree, m, change, t)
-            own = unknowns_of(tree, m, problem, at, t)
+            own = tree_unknowns(tree, m, problem, at, t)
             for u in range(own[0], own[1]):
                 problem.v_star[u] = m.v_star[problem.dof[u]]
     sync()

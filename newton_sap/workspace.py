@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import warp as wp
 
-from .constraints.hunt_crossley import NormalLaw
-from .constraints.response import ContactLine
 from .linalg.blocks import BlockMatrix
 from .linalg.lanes import LANES_OF_A_LIST
 
@@ -259,6 +257,28 @@ class Arrivals:
 
 
 @wp.struct
+class NormalLaw:
+    """One contact's normal law."""
+
+    fe0: wp.float64  # elastic force at the start of the step, negative while open [N]
+    k: wp.float64  # [N/m]
+    d: wp.float64  # dissipation of surfaces that approach [s/m]
+    dt: wp.float64  # [s]
+    parting: wp.float64  # the same of surfaces that part, at most d
+
+
+@wp.struct
+class ContactLine:
+    """A contact's velocity along a search direction, as far as a law asks: ``vn`` and ``|vt|^2`` with their changes."""
+
+    vn: wp.float64  # [m/s]
+    dvn: wp.float64  # change of vn with the step length
+    vt_squared: wp.float64  # vt.vt [m^2/s^2]
+    vt_dvt: wp.float64  # vt . dvt
+    dvt_squared: wp.float64  # dvt.dvt
+
+
+@wp.struct
 class ContactPool:
     """Contacts that may act in this step, one slot each."""
 
@@ -339,7 +359,7 @@ class CouplerPool:
 
     tree: wp.array[wp.int32]  # (K,) the first of the trees that couplings tie together with a coupling's
     group_start: wp.array[wp.int32]  # (G + 1,) rows of each group
-    order: wp.array[wp.int32]  # (R,) the rows that act, cluster after cluster, as listed last (minimizer/newton.py)
+    order: wp.array[wp.int32]  # (R,) the rows that act, cluster after cluster, as listed last (minimizer/ranges.py)
     touched: wp.array[wp.int32]  # (T,) 1 where a coupling that acts touches the tree
     support: wp.array[wp.int32]  # (R,)
     unknown: wp.array[wp.int32]  # (R * stride,) problem indices

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="Warp has no CU
 ARCHITECTURE = 75
 """The oldest that Warp's compiler knows."""
 NOT_IMPORTED = ("newton_sap.integrations.isaaclab",)  # needs Isaac Lab, launches nothing
-ALWAYS = ("newton_sap.boundary.contacts", "newton_sap.constraints.tendon_paths", "minimize lagged")
+ALWAYS = ("newton_sap.contacts.filling", "newton_sap.constraints.tendon_paths", "minimize lagged")
 """What the usual run compiles: both ways in which lanes work together, and a lock-free list."""
 
 

@@ -8,7 +8,7 @@ from rig import G, Rig, link, material, weightless
 from scipy.spatial.transform import Rotation
 from test_gradients import Recorded
 
-from newton_sap.boundary.flight import FLEW
+from newton_sap.flight import FLEW
 from newton_sap.reference import ReferenceSolver
 
 DT = 1.0 / 60.0

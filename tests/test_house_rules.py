@@ -15,6 +15,8 @@ import newton_sap
 ROOT = Path(__file__).parents[1]
 PACKAGE = sorted((ROOT / "newton_sap").rglob("*.py"))
 SOURCES = PACKAGE + sorted((ROOT / "tests").rglob("*.py")) + sorted((ROOT / "examples").rglob("*.py"))
+LAYERS = ("linalg", "workspace", "runtime", "multibody", "constraints", "contacts", "minimizer", "boundary")
+"""Packages below the stages of a step, and the structs that they share; each imports from those before it alone."""
 MAX_FILE_LINES = 600
 MAX_STEP_LINES = 40
 MAX_KERNEL_PARAMETERS = 12
@@ -141,6 +143,27 @@ def test_minimizer_knows_no_newton():
     code = f"import sys; {imports}; print('newton' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert run.stdout.splitlines()[-1] == "False"
+
+
+def layers_imported(path):
+    """Which layers a file imports from as it is loaded, by relative imports of its head."""
+    inside = path.relative_to(ROOT / "newton_sap").parts[:-1]
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = inside[: len(inside) - node.level + 1]
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            yield from ((".".join(base) + "." + name).strip(".").split(".")[0] for name in names)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_layers_know_nothing_above_them(layer):
+    """A reader may begin at the bottom: no layer needs a later one."""
+    home = ROOT / "newton_sap" / layer
+    files = sorted(home.glob("*.py")) if home.is_dir() else [home.with_suffix(".py")]
+    assert files
+    for path in files:
+        later = set(layers_imported(path)) & set(LAYERS[LAYERS.index(layer) + 1 :])
+        assert not later, f"{relative(path)} imports from {sorted(later)}"
 
 
 @pytest.mark.parametrize("path", PACKAGE, ids=relative)

@@ -10,7 +10,7 @@ from test_global_world import IDENTITY
 
 from newton_sap import SolverSAP
 from newton_sap.boundary import topology
-from newton_sap.boundary.capacity import likely_contacts, share_contacts
+from newton_sap.boundary.capacity import contacts_by_part, likely_contacts
 from newton_sap.boundary.topology import build_topology
 from newton_sap.runtime.scratch import CONTACT, JACOBIAN, ROW, UNKNOWN
 
@@ -181,7 +181,7 @@ def test_slots_follow_the_shapes(small_parts):
     model = Rollout(tuple(WORLDS)).model
     found = build_topology(model)
     likely = np.add.reduceat(likely_contacts(model, found), found.part_start[:-1])
-    start = share_contacts(int(likely.sum()), likely_contacts(model, found), found.part_start)
+    start = contacts_by_part(int(likely.sum()), likely_contacts(model, found), found.part_start)
     assert start[0] == 0 and start[-1] == likely.sum() and len(start) == len(found.part_start)
     assert likely.max() > 3 * likely.min()
     np.testing.assert_allclose(np.diff(start), likely, atol=len(likely))

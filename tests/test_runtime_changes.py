@@ -310,7 +310,7 @@ def spun_arm(flags):
 def test_tree_of_a_body_that_became_kinematic_leans():
     """It rests on the ground from then on; what a floating tree touches is not even looked at."""
     rig, built = (spun_arm(flags) for flags in (newton.BodyFlags.DYNAMIC, newton.BodyFlags.KINEMATIC))
-    assert not rig.solver.touching.kernels
+    assert not rig.solver.leaning.kernels
     rig.model.body_flags.assign(built.model.body_flags)
     rig.solver.notify_model_changed(Flags.BODY_PROPERTIES)
     for one in (rig, built):
@@ -319,7 +319,7 @@ def test_tree_of_a_body_that_became_kinematic_leans():
     np.testing.assert_array_equal(rig.v, built.v)
     rig.model.body_flags.fill_(int(newton.BodyFlags.DYNAMIC))
     rig.solver.notify_model_changed(Flags.BODY_PROPERTIES)
-    assert not rig.solver.touching.kernels
+    assert not rig.solver.leaning.kernels
     np.testing.assert_array_equal(rig.solver.motion.leans.numpy(), [0])
 
 

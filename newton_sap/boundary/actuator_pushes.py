@@ -3,9 +3,9 @@
 import warp as wp
 
 from ..multibody.joints import BALL
+from ..multibody.orders import Orders
 from .actuator_laws import ActuatorTable, Commands, has, motor_pull
 from .actuator_rows import IN_PARENT
-from .convention import Orders
 
 wp.set_module_options({"enable_backward": False})
 

@@ -16,8 +16,9 @@ import newton
 import numpy as np
 import warp as wp
 
-from ..constraints.drives import POSITION, POSITION_VELOCITY, VELOCITY
 from ..coupling_bundles import Tendons
+from ..multibody.drives import POSITION, POSITION_VELOCITY, VELOCITY
+from ..multibody.orders import Orders
 from ..workspace import Joints, allocate, copy_bundle
 from .actuator_laws import (
     Actuation,
@@ -34,7 +35,6 @@ from .actuator_laws import (
 from .actuator_pushes import push_body
 from .actuator_rows import NO_BOUND, ActuatorRows, read_actuators, same_rows
 from .bundles import targets
-from .convention import Orders
 from .model_parts import whole_of
 from .tendons import reference_coordinates
 from .topology import driven_dofs

@@ -9,15 +9,15 @@ import newton
 import warp as wp
 
 from ..constraints.axis_laws import JointInput, JointOptions
-from ..constraints.drives import Targets
 from ..constraints.laws import CONTACT_LAWS
+from ..contacts.materials import ContactOptions
+from ..contacts.rows import ContactRows
 from ..minimizer.continuation import PATIENCE
 from ..minimizer.friction_bound import MOST_SLIP, RENEWALS
 from ..minimizer.settings import LEAST_ACCURACY, ROUGH, Settings
+from ..multibody.drives import Targets
 from ..multibody.efforts import Efforts
 from ..workspace import Bodies, Joints, Shapes, StateArrays
-from .contact_materials import ContactOptions
-from .contact_rows import ContactRows
 
 
 @cache

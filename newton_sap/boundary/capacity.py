@@ -61,7 +61,7 @@ def default_contact_capacity(likely: np.ndarray, rows: int, contact_bytes: int) 
     return min(rows, max(CONTACT_MEMORY // contact_bytes, int(likely.sum())))
 
 
-def share_contacts(count: int, likely: np.ndarray, part_start: np.ndarray) -> np.ndarray:
+def contacts_by_part(count: int, likely: np.ndarray, part_start: np.ndarray) -> np.ndarray:
     """Return (P + 1,) where the contacts of each part begin, in proportion to what its groups may have, and the end."""
     before = np.concatenate([[0], np.cumsum(np.maximum(likely, 1))])
     start = count * before[part_start] // max(before[-1], 1)
@@ -106,7 +106,7 @@ def contact_storage(model, topology, options, scratch, rows: int) -> tuple[Arriv
     count, likely = options.max_contacts, likely_contacts(model, topology)
     if count is None:
         count = default_contact_capacity(likely, rows, per_contact * slot_bytes(stride, options.spin_friction))
-    shares = per_contact * share_contacts(count, likely, topology.part_start)
+    shares = per_contact * contacts_by_part(count, likely, topology.part_start)
     groups, links = topology.group_count, topology.link_count
     pool = allocate_contacts(scratch, shares, groups, links, stride, options.spin_friction)
     return allocate_arrivals(rows, groups, links, len(topology.part_start) - 1, device), pool

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import newton
 
+from ..contacts.rows import ContactRows
 from ..workspace import Pools
 from .capacity import contact_storage, large_group_storage
-from .contact_rows import ContactRows
 
 
 class GivenContacts:

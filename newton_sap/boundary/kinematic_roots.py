@@ -15,9 +15,9 @@ import warp as wp
 
 from ..multibody.joints import BALL, is_free, read_quaternion
 from ..multibody.kinematics import KINEMATIC, child_anchor_inverse
+from ..multibody.orders import Orders, read3, write_free_velocity
 from ..multibody.spatial import rotation_vector, to_quatd, to_vec3d
 from ..workspace import Bodies, ChosenWorlds, Joints, StateArrays, allocate
-from .convention import Orders, read3, write_free_velocity
 
 wp.set_module_options({"enable_backward": False})
 

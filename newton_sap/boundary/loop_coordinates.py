@@ -7,9 +7,9 @@ from ..constraints.coupling_table import DISTANCE_RANGE, LOOP_LAWS, ROD, closes_
 from ..constraints.loop_axes import counts_turns, loop_axis, nearest_turn
 from ..coupling_bundles import CouplingTable
 from ..multibody.joints import BALL
+from ..multibody.orders import Orders, write_free_velocity
 from ..multibody.spatial import angular, velocity_at
 from ..workspace import Joints, Motion, StateArrays, Tree
-from .convention import Orders, write_free_velocity
 
 wp.set_module_options({"enable_backward": False})
 

@@ -46,7 +46,7 @@ def place_matrices(factored, group_dofs, group_trees, tree_dofs, groups, group_p
     clusters begin, less than zero: ``-1 - start``."""
     part = group_part if device.is_cpu else None
     columns = np.where(factored, group_dofs, np.minimum(group_dofs, largest_cluster(device)[0]))
-    # Clusters follow each other on a CPU; on a GPU each has its own rows, and one for its reciprocals (minimizer/newton.py).
+    # Clusters follow each other on a CPU; on a GPU each has its own rows, and one for its reciprocals (minimizer/ranges.py).
     rows = columns + 1 if device.is_cpu else group_dofs + np.maximum(group_trees, 1)
     hessian_start, hessian_size = place_blocks(rows * padded(columns), part)
     # A large group's preconditioner takes the place of its trees' factors, all of which it needs at once.

@@ -6,9 +6,11 @@ from ..constraints.coupler_pool import ROWS
 from ..constraints.coupling_table import ROD, ROUTE, TENDON, TENDON_LENGTHS, closes_loop
 from ..constraints.routes import route_impulse
 from ..constraints.tendon_paths import path_wrench
+from ..contacts.rows import shown
 from ..coupling_bundles import CouplingTable
 from ..multibody.efforts import Efforts, wrench_of_joint_f, wrench_of_pushes
 from ..multibody.joints import is_free
+from ..multibody.orders import Orders
 from ..multibody.paths import has_pushes, is_moved
 from ..multibody.spatial import (
     angular,
@@ -21,8 +23,6 @@ from ..multibody.spatial import (
     wrench_at,
 )
 from ..workspace import Bodies, ContactPool, CouplerPool, Joints, Motion, Pools, StateArrays, Tree
-from .contact_rows import shown
-from .convention import Orders
 
 wp.set_module_options({"enable_backward": False})
 

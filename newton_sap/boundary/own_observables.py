@@ -6,19 +6,17 @@ import warp as wp
 from ..constraints.axis_laws import JointInput, drive_acts
 from ..constraints.coupler_pool import ROWS, joint_anchors, relative_velocity
 from ..constraints.coupling_table import LOOP_LAWS, is_enabled
-from ..constraints.drives import explicit_effort, read_drive
 from ..constraints.loop_axes import loop_axis, loop_drive
+from ..contacts.found import gap_now, names_two_shapes
+from ..contacts.rows import ContactRows, row_count
 from ..coupling_bundles import CouplingTable
+from ..multibody.drives import explicit_effort, read_drive
 from ..multibody.joints import BALL, flies, is_free
 from ..multibody.paths import has_pushes
 from ..multibody.spatial import angular, linear
 from ..unknowns import base_of
 from ..workspace import Bodies, ContactPool, CouplerPool, Joints, Motion, Problem, RowPool, Shapes, StateArrays, Tree
-from .contact_rows import ContactRows, row_count
-from .gaps import leave_by_face, measure_gap
-from .grazing import may_graze
 from .newton_observables import slot_wrench
-from .rolling import may_turn, roll_on
 
 wp.set_module_options({"enable_backward": False})
 
@@ -202,15 +200,8 @@ def observe_gaps(
     for i in range(wp.tid(), contact_gap.shape[0], threads):
         gap = NO_CONTACT
         if i < count:
-            s0 = rows.shape0[i]
-            s1 = rows.shape1[i]
-            if wp.min(s0, s1) >= 0 and s0 != s1 and wp.max(s0, s1) < shapes.body.shape[0]:
-                measured = measure_gap(tree, bodies, shapes, m, rows, state, i)
-                if may_graze(shapes, rows, i):
-                    measured = leave_by_face(tree, shapes, m, rows, state, measured, i)
-                if may_turn(shapes, rows, i):
-                    measured = roll_on(tree, shapes, m, rows, state, measured, i)
-                gap = wp.float32(measured.phi0)
+            if names_two_shapes(rows, shapes, i):
+                gap = wp.float32(gap_now(tree, bodies, shapes, m, rows, state, i).phi0)
         contact_gap[i] = gap
 
 

@@ -105,7 +105,7 @@ def choose_guides(tree: Tree, m: Motion, routes: Routes, history: RouteHistory, 
 
 
 @wp.func
-def on_body(guide: Guide, offset: wp.vec3, point: wp.vec3d):
+def in_body_axes(guide: Guide, offset: wp.vec3, point: wp.vec3d):
     """A point in the axes of a guide's body, as a state keeps it."""
     return offset + wp.vec3(wp.quat_rotate_inv(guide.at.rotation, point - guide.at.position))
 
@@ -122,8 +122,8 @@ def lay_span(tree: Tree, m: Motion, routes: Routes, g: int, s: int):
     routes.next_guide[s] = to
     routes.first[s] = span.first
     routes.last[s] = span.last
-    routes.first_local[s] = on_body(a, routes.offset[g], span.first)
-    routes.last_local[s] = on_body(b, routes.offset[to], span.last)
+    routes.first_local[s] = in_body_axes(a, routes.offset[g], span.first)
+    routes.last_local[s] = in_body_axes(b, routes.offset[to], span.last)
     routes.length[s] = wp.length(span.last - span.first)
     routes.F[s] = line(span.first, span.last, wp.float64(1.0))
 

@@ -9,10 +9,10 @@ import numpy as np
 import warp as wp
 
 from ..attributes import limited_balls
+from ..contacts.shape_geometry import FLAT
 from ..linalg.chunks import CHUNK
 from ..workspace import LONG_TREE, Tree
 from .matrices import factored_groups, largest_cluster, longest_trees, place_matrices
-from .shape_geometry import FLAT
 
 SUPPORTED_JOINTS = ("PRISMATIC", "REVOLUTE", "BALL", "FIXED", "FREE", "DISTANCE", "D6", "ROD")
 FLYING = tuple(int(kind) for kind in (newton.JointType.FREE, newton.JointType.DISTANCE, newton.JointType.ROD))

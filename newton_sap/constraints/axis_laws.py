@@ -7,9 +7,9 @@ axis of a loop joint through the velocities of both bodies (``loop_axes``), on a
 
 import warp as wp
 
+from ..multibody.drives import Drive, Targets
 from ..workspace import Joints, RowLaw
 from .clamped_linear import HARDER, near_rigid, regularization
-from .drives import Drive, Targets
 
 wp.set_module_options({"enable_backward": False})
 

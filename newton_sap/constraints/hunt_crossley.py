@@ -6,6 +6,8 @@ have another ``d`` than those that approach.
 
 import warp as wp
 
+from ..workspace import NormalLaw
+
 wp.set_module_options({"enable_backward": False})
 
 RECOVERY_STEPS = wp.constant(wp.float64(10.0))
@@ -13,17 +15,6 @@ RECOVERY_STEPS = wp.constant(wp.float64(10.0))
 RECOVERY_TIME = wp.constant(wp.float64(0.05))
 """The same in seconds [s], where steps are short: by their number alone, shorter ones would throw them out faster."""
 TINY, FAR = wp.constant(wp.float64(1.0e-20)), wp.constant(wp.float64(1.0e30))
-
-
-@wp.struct
-class NormalLaw:
-    """One contact's normal law."""
-
-    fe0: wp.float64  # elastic force at the start of the step, negative while open [N]
-    k: wp.float64  # [N/m]
-    d: wp.float64  # dissipation of surfaces that approach [s/m]
-    dt: wp.float64  # [s]
-    parting: wp.float64  # the same of surfaces that part, at most d
 
 
 @wp.func

@@ -2,6 +2,7 @@
 
 import warp as wp
 
+from ..multibody.drives import Drive, read_drive
 from ..multibody.joints import is_free
 from ..multibody.mass_matrix import diagonal_entry
 from ..workspace import Joints, Motion, RowLaw, RowPool, Tree
@@ -17,7 +18,6 @@ from .axis_laws import (
     velocity_limit_law,
 )
 from .clamped_linear import is_idle
-from .drives import Drive, read_drive
 
 wp.set_module_options({"enable_backward": False})
 

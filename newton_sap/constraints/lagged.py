@@ -5,9 +5,9 @@ Normal and tangent do not interact within a step, so sliding neither lifts a bod
 
 import warp as wp
 
-from ..workspace import ContactPool
+from ..workspace import ContactPool, NormalLaw
 from .clamped_linear import HARDER
-from .hunt_crossley import NormalLaw, normal_cost, normal_impulse, normal_slope
+from .hunt_crossley import normal_cost, normal_impulse, normal_slope
 from .response import Response
 
 wp.set_module_options({"enable_backward": False})

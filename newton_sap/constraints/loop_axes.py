@@ -8,6 +8,7 @@ measured modulo a whole turn; which turn is meant is read from the joint's entry
 import warp as wp
 
 from ..coupling_bundles import CouplingTable
+from ..multibody.drives import drive_gains, explicit_effort, holds_position
 from ..multibody.joints import BALL, read_quaternion
 from ..multibody.spatial import motion, rotation_vector, to_vec3d
 from ..workspace import CouplerPool, Joints, Motion, Problem, RowLaw, Tree
@@ -27,7 +28,6 @@ from .axis_laws import (
     velocity_limit_law,
 )
 from .coupler_pool import SHORT_TIME, Anchor, joint_anchors, measure_axis, moved, place_row, steady_acceleration
-from .drives import drive_gains, explicit_effort, holds_position
 from .swing_twist import twist_angle, twist_covector
 
 wp.set_module_options({"enable_backward": False})

@@ -9,6 +9,8 @@ where ``n`` is the contact normal and ``t = slowness vt``, no longer than one. A
 
 import warp as wp
 
+from ..workspace import ContactLine
+
 wp.set_module_options({"enable_backward": False})
 
 
@@ -44,17 +46,6 @@ def hessian_block(response: Response, n: wp.vec3d, vt: wp.vec3d, direction: wp.v
     across = wp.identity(n=3, dtype=wp.float64) - wp.outer(n, n)
     d = n - response.tilt * t
     return response.bend * across - turn - wp.transpose(turn) + response.slope * wp.outer(d, d)
-
-
-@wp.struct
-class ContactLine:
-    """A contact's velocity along a search direction, as far as a law asks: ``vn`` and ``|vt|^2`` with their changes."""
-
-    vn: wp.float64  # [m/s]
-    dvn: wp.float64  # change of vn with the step length
-    vt_squared: wp.float64  # vt.vt [m^2/s^2]
-    vt_dvt: wp.float64  # vt . dvt
-    dvt_squared: wp.float64  # dvt.dvt
 
 
 @wp.func

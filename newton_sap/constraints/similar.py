@@ -5,8 +5,8 @@ Friction follows the normal force within the step, at the price of a dilation th
 
 import warp as wp
 
-from ..workspace import ContactPool
-from .hunt_crossley import NormalLaw, normal_cost, normal_impulse, normal_slope
+from ..workspace import ContactPool, NormalLaw
+from .hunt_crossley import normal_cost, normal_impulse, normal_slope
 from .response import Response
 
 wp.set_module_options({"enable_backward": False})

@@ -14,7 +14,7 @@ from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
 from .axis_laws import JointOptions, spring_law
 from .coupler_pool import Anchor, measure_axis, open_row, perpendicular, place_row
 from .coupling_table import DISTANCE_RANGE
-from .taut_rods import asked_by, inertia_across, length_of
+from .taut_rods import asked_by, carried_inertia, length_of
 
 wp.set_module_options({"enable_backward": False})
 
@@ -108,7 +108,7 @@ def taut_bends(
             out.axis = axes
             out.damping = asked / dt
             if out.count > 0:
-                ratio = asked / inertia_across(m, link, out.along)
+                ratio = asked / carried_inertia(m, link, out.along)
                 if distance >= wp.float64(0.0):
                     ratio = wp.min(ratio, TURNS)
                 out.inert += ratio

@@ -13,7 +13,7 @@ wp.set_module_options({"enable_backward": False})
 
 
 @wp.func
-def inertia_across(m: Motion, link: int, e: wp.vec3d):
+def carried_inertia(m: Motion, link: int, e: wp.vec3d):
     """Mean moment of inertia about axes through the COM of what a link carries, across a unit vector [kg m^2]."""
     com = m.moment[link] / m.mass[link]
     I = m.inertia[link]
@@ -29,7 +29,7 @@ def asked_by(m: Motion, end: Anchor, r: wp.vec3d, pull: wp.vec3d, links: wp.floa
     if end.moves == 1:
         needed = wp.dot(pull, r)
         if needed > wp.float64(0.0):
-            inertia = inertia_across(m, end.link, wp.normalize(r))
+            inertia = carried_inertia(m, end.link, wp.normalize(r))
             waves = wp.min(WAVES * needed / inertia, LONGEST * links * links)
             asked = (needed - inertia) * (wp.float64(1.0) + waves)
     return asked

@@ -7,6 +7,7 @@ is a coordinate like any other: the laws of ``axis_laws`` act on it.
 import warp as wp
 
 from ..coupling_bundles import CouplingTable, Tendons
+from ..multibody.drives import Drive, explicit_effort
 from ..runtime.packed import pack_couplers, pack_motion, pack_problem, pack_tree
 from ..workspace import CouplerPool, Joints, Motion, Problem, RowLaw, Tree
 from .axis_laws import (
@@ -36,7 +37,6 @@ from .coupler_pool import (
 )
 from .couplers import close_row, coefficient, polynomial
 from .coupling_table import LAWS_PER_COUPLING, TENDON, TENDON_LAWS, is_enabled, is_tendon
-from .drives import Drive, explicit_effort
 from .tendon_paths import add_path, path_acceleration
 
 wp.set_module_options({"enable_backward": False})

@@ -139,7 +139,7 @@ def find_holds(scene: Scene, m: Motion, c: Changes):
 
 
 @wp.func
-def tree_of(tree: Tree, dof: int):
+def tree_of_dof(tree: Tree, dof: int):
     """The tree of a dof."""
     return tree.links[tree.dofs[dof].link].tree
 
@@ -148,7 +148,7 @@ def tree_of(tree: Tree, dof: int):
 def measure_holds(tree: Tree, c: Changes):
     """How the changes by what joints hold and by the load go together."""
     dof = wp.tid()
-    t = tree_of(tree, dof)
+    t = tree_of_dof(tree, dof)
     wp.atomic_add(c.against, t, -c.held[dof] * (c.load[dof] + c.ties[dof]))
     wp.atomic_add(c.hold_size, t, c.held[dof] * c.hold[dof])
 
@@ -157,7 +157,7 @@ def measure_holds(tree: Tree, c: Changes):
 def let_hold(tree: Tree, c: Changes):
     """The load, with what joints hold against it."""
     dof = wp.tid()
-    t = tree_of(tree, dof)
+    t = tree_of_dof(tree, dof)
     share = share_held(c.against[t], c.hold_size[t], ALL_HELD)
     c.moved[dof] = c.load[dof] + c.ties[dof] + share * c.hold[dof]
 
@@ -181,7 +181,7 @@ def gather_pushes(scene: Scene, m: Motion, c: Changes):
 def measure_pushes(tree: Tree, c: Changes):
     """How the changes by what pushes and by all that moves go together."""
     dof = wp.tid()
-    t = tree_of(tree, dof)
+    t = tree_of_dof(tree, dof)
     wp.atomic_add(c.falls, t, c.fall[dof] * c.moved[dof])
     wp.atomic_add(c.push_size, t, c.fall[dof] * c.push[dof])
 
@@ -190,7 +190,7 @@ def measure_pushes(tree: Tree, c: Changes):
 def let_bear(tree: Tree, c: Changes):
     """All that moves, less what is borne of the push."""
     dof = wp.tid()
-    t = tree_of(tree, dof)
+    t = tree_of_dof(tree, dof)
     c.momentum[dof] = c.moved[dof] - share_held(c.falls[t], c.push_size[t], MOST_BORNE) * c.push[dof]
 
 
@@ -211,7 +211,7 @@ def energy_of_dofs(scene: Scene, m: Motion, c: Changes):
     """The same of what dofs add to A themselves."""
     dof = wp.tid()
     tree = scene.tree
-    t = tree_of(tree, dof)
+    t = tree_of_dof(tree, dof)
     if dof - tree.trees[t].dof_start < m.locked[t]:
         return
     armature, implicit = dof_inertia(scene, m, dof)
@@ -223,7 +223,7 @@ def energy_of_dofs(scene: Scene, m: Motion, c: Changes):
 def add_followed(tree: Tree, c: Changes):
     """The share of both changes that is followed."""
     dof = wp.tid()
-    t = tree_of(tree, dof)
+    t = tree_of_dof(tree, dof)
     c.change[dof] = share_followed(c.size[t], c.further[t]) * (c.first[dof] + c.second[dof])
 
 

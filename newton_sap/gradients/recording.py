@@ -9,11 +9,11 @@ import warp as wp
 
 from ..boundary import bundles
 from ..boundary.actuators import actuate
-from ..boundary.contact_rows import ContactRows
-from ..boundary.flight import straighten
 from ..boundary.loop_coordinates import publish_loop_joints
 from ..constraints.laws import contact_law
+from ..contacts.rows import ContactRows
 from ..coupling_bundles import CouplingTable, Routes, Tendons
+from ..flight import straighten
 from ..linalg.lanes import block_dim
 from ..multibody.gyroscopic import TIED, TOGETHER
 from ..multibody.integration import UPDATES, integrate
@@ -102,7 +102,7 @@ class Recorder:
             taped += [publish_loop_joints] if solver.topology.loop_joints else []
         if self._follows:
             taped += _FOLLOWING
-            taped += _LEANING if solver.touching.kernels else ()
+            taped += _LEANING if solver.leaning.kernels else ()
             taped += [gather_ties] if self._ties else []
             made += [factor_mass, solve_mass]
         taped += [straighten] if solver.flights.kernels else []
@@ -164,7 +164,7 @@ class Recorder:
             ("against", "hold_size", "falls", "push_size", "size", "further"), size.tree_count
         )
         counts |= dict.fromkeys(("held", "fall", "first", "second"), 0)
-        if not solver.touching.kernels:
+        if not solver.leaning.kernels:
             counts |= dict.fromkeys(("push", "falls", "push_size", "momentum"), 0)
         c = allocate(Changes, counts, self.device, requires_grad=True)
         self._launch(gather_loads, size.link_count, [scene, m, c])
@@ -174,7 +174,7 @@ class Recorder:
         c.held = self._changed(scene, m, size, mass, c.hold, ties)
         self._launch(measure_holds, dofs, [tree, c])
         self._launch(let_hold, dofs, [tree, c])
-        if solver.touching.kernels:
+        if solver.leaning.kernels:
             self._launch(gather_pushes, size.link_count, [scene, m, c])
             c.fall = self._changed(scene, m, size, mass, c.push, ties)
             self._launch(measure_pushes, dofs, [tree, c])

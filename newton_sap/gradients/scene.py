@@ -3,9 +3,9 @@
 import warp as wp
 
 from ..boundary.bundles import StepInput
-from ..boundary.contact_rows import ContactRows
-from ..boundary.convention import Orders
+from ..contacts.rows import ContactRows
 from ..multibody.efforts import Efforts, own_inertia
+from ..multibody.orders import Orders
 from ..multibody.tension import damped, own_pull, tension_through
 from ..workspace import Bodies, Joints, Motion, Shapes, StateArrays, Tree
 

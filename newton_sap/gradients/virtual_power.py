@@ -9,16 +9,14 @@ from functools import cache
 
 import warp as wp
 
-from ..boundary.contacts import belt_velocity, material_of, prescribed_slip, store
-from ..boundary.gaps import Gap, as_constant, leave_by_face, measure_gap, spared_by_spin
-from ..boundary.grazing import may_graze
-from ..boundary.passing import longest_apart, may_pass
-from ..boundary.rolling import may_roll, roll_on
 from ..constraints.clamped_linear import clamped_linear
 from ..constraints.hunt_crossley import normal_impulse
 from ..constraints.joint_rows import dof_rows
 from ..constraints.lagged import bound_friction
 from ..constraints.response import impulse, tangential
+from ..contacts.filling import belt_velocity, material_of, prescribed_slip, store
+from ..contacts.found import gap_as_found, touched_now
+from ..contacts.gaps import Gap, as_constant, spared_by_spin
 from ..multibody.efforts import joint_effort
 from ..multibody.free_motion import own_momentum
 from ..multibody.paths import free_velocity, link_velocity
@@ -130,13 +128,8 @@ def contact_power(evaluate_contact):
         dt = scene.step.dt
         options = scene.step.contacts
         i = pool.row[slot]
-        gap = measure_gap(tree, scene.bodies, scene.shapes, m, scene.rows, scene.before, i)
-        if may_graze(scene.shapes, scene.rows, i):
-            gap = leave_by_face(tree, scene.shapes, m, scene.rows, scene.before, gap, i)
-        if may_roll(scene.shapes, scene.rows, i):
-            gap = roll_on(tree, scene.shapes, m, scene.rows, scene.before, gap, i)
-        if may_pass(scene.shapes, scene.rows, options, gap, i):
-            gap = longest_apart(tree, scene.shapes, m, scene.rows, scene.before, gap, i, dt)
+        gap = gap_as_found(tree, scene.bodies, scene.shapes, m, scene.rows, scene.before, i)
+        gap = touched_now(tree, scene.shapes, m, scene.rows, options, scene.before, gap, i, dt)
         gap.phi0 = gap.phi0 + spared_by_spin(m, scene.shapes, scene.rows, gap, options, i, dt)
         store(pool, slot, gap, material_of(scene.shapes, scene.rows, options, i, dt), options, False)
         touch = touch_of(gap, pool, slot)

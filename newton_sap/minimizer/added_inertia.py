@@ -39,7 +39,7 @@ def adds_inertia(tree: Tree, m: Motion, link: int, other: int):
 
 
 @wp.func
-def unknowns_of(tree: Tree, m: Motion, link: int):
+def unknowns_above(tree: Tree, m: Motion, link: int):
     """How many unknowns carry a link."""
     return tree.links[link + 1].path_start - tree.links[link].path_start - m.locked[tree.links[link].tree]
 
@@ -58,7 +58,7 @@ def left_to_jacobian(tree: Tree, m: Motion, pool: ContactPool, problem: Problem,
         if problem.tree_start[tree.links[late].tree] < problem.tree_start[tree.links[early].tree]:
             early = pool.link_b[slot]
             late = pool.link_a[slot]
-        split = unknowns_of(tree, m, early)
+        split = unknowns_above(tree, m, early)
         if adds_inertia(tree, m, early, late):
             begin = split
         if adds_inertia(tree, m, late, early):

@@ -37,7 +37,7 @@ def skyline_of(problem: Problem, at: Range):
 
 
 @wp.func
-def take(tree: Tree, problem: Problem, x: wp.array[wp.float64], at: Range):
+def load_tied(tree: Tree, problem: Problem, x: wp.array[wp.float64], at: Range):
     """``dv`` of a group from values by dof; nothing of trees that are not tied."""
     for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
         dof = problem.dof[u]
@@ -96,7 +96,7 @@ def held_solve(real):
     ):
         """The change of rates that a momentum makes, in ``dv``; a factor of single precision is refined. Uses ``dp`` and ``excess``."""
         sync()
-        take(tree, problem, momentum, at)
+        load_tied(tree, problem, momentum, at)
         sync()
         solve(H, matrix, problem.dv, at.lane, at.lanes)
         sync()
@@ -106,7 +106,7 @@ def held_solve(real):
                 for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
                     problem.dp[u] = problem.dv[u]
                 sync()
-                take(tree, problem, momentum, at)
+                load_tied(tree, problem, momentum, at)
                 held_momentum(m, pools.couplers, problem, problem.dp, problem.excess, at)
                 for u in range(at.base + at.lane, at.base + at.unknowns, at.lanes):
                     problem.dv[u] = problem.dv[u] - problem.excess[u]

@@ -23,7 +23,7 @@ def has_islands(at: Range):
 
 
 @wp.func
-def tree_of(tree: Tree, problem: Problem, u: int):
+def tree_of_unknown(tree: Tree, problem: Problem, u: int):
     """The tree of an unknown."""
     return tree.links[tree.dofs[problem.dof[u]].link].tree
 
@@ -65,8 +65,8 @@ def join_once(tree: Tree, pools: Pools, problem: Problem, at: Range, only_held: 
             continue
         first = r * pools.couplers.stride
         for s in range(first + 1, first + pools.couplers.support[r]):
-            a = tree_of(tree, problem, at.base + pools.couplers.unknown[s - 1])
-            joined += join(problem, a, tree_of(tree, problem, at.base + pools.couplers.unknown[s]))
+            a = tree_of_unknown(tree, problem, at.base + pools.couplers.unknown[s - 1])
+            joined += join(problem, a, tree_of_unknown(tree, problem, at.base + pools.couplers.unknown[s]))
     return total(joined)
 
 

@@ -2,10 +2,10 @@
 
 import warp as wp
 
-from ..boundary.convention import Orders, free_force_from_joint_f, residual_from_body_f
-from ..constraints.drives import Targets, explicit_effort, read_drive
 from ..workspace import Bodies, Joints, Motion, Tree
+from .drives import Targets, explicit_effort, read_drive
 from .joints import BALL, flies, is_free, read_quaternion
+from .orders import Orders, free_force_from_joint_f, residual_from_body_f
 from .spatial import angular, linear, rotation_vector, to_vec3d, wrench_at
 
 wp.set_module_options({"enable_backward": False})

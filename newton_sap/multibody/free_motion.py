@@ -2,7 +2,6 @@
 
 import warp as wp
 
-from ..boundary.convention import Orders
 from ..linalg.lanes import TREES_PER_BLOCK
 from ..runtime.packed import pack_motion, pack_tree
 from ..runtime.prefetch import fetch_tree
@@ -10,6 +9,7 @@ from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .efforts import Efforts, external_wrench, joint_effort
 from .gyroscopic import TOGETHER, gyroscopic_impulse
 from .mass_matrix import factor_free_motion, solve_free, write_column
+from .orders import Orders
 from .reach import add_reactions, driven_speed, free_speed, note_pushes
 from .spatial import angular, cross_force, inertia_times, linear, motion
 from .tension import tension_through

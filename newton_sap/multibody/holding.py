@@ -2,8 +2,8 @@
 
 import warp as wp
 
-from ..constraints.drives import explicit_effort, read_drive
 from ..workspace import Joints, Motion, Tree
+from .drives import explicit_effort, read_drive
 from .efforts import Efforts, own_inertia, spring_effort
 from .gyroscopic import TIED, TOGETHER
 from .joints import flies

@@ -2,12 +2,11 @@
 
 import warp as wp
 
-from ..boundary.convention import Orders, read3, write_free_velocity
-from ..boundary.output import publish_link
 from ..linalg.lanes import TREES_PER_BLOCK
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .joints import BALL, is_free, read_quaternion
-from .kinematics import child_anchor_inverse, reference_point
+from .kinematics import child_anchor_inverse, publish_link, reference_point
+from .orders import Orders, read3, write_free_velocity
 from .paths import link_velocity
 from .pending import carrier_after, carrier_velocity_after
 from .spatial import angular, linear, rotation_of, to_transformd, to_vec3d, velocity_at

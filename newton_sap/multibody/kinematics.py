@@ -3,7 +3,6 @@
 import newton
 import warp as wp
 
-from ..boundary.convention import Orders, free_velocity_from_body_qd, free_velocity_from_joint_qd, read3
 from ..linalg.lanes import TREES_PER_BLOCK
 from ..workspace import Bodies, Joints, Motion, StateArrays, Tree
 from .joints import (
@@ -16,7 +15,8 @@ from .joints import (
     through_chain,
     through_free,
 )
-from .spatial import inertia_about_origin, to_mat33d, to_quatd, to_vec3d
+from .orders import Orders, free_velocity_from_body_qd, free_velocity_from_joint_qd, read3
+from .spatial import angular, inertia_about_origin, to_mat33d, to_quatd, to_vec3d, velocity_at
 
 wp.set_module_options({"enable_backward": False, "block_dim": TREES_PER_BLOCK})
 
@@ -150,6 +150,25 @@ def place_link(
         m.bias[link] = frame.bias
     m.com[link] = frame.position + wp.quat_rotate(frame.rotation, com)
     return frame
+
+
+@wp.func
+def publish_link(
+    tree: Tree,
+    joints: Joints,
+    bodies: Bodies,
+    motion_after: Motion,
+    orders: Orders,
+    state: StateArrays,
+    link: int,
+):
+    """Pose and COM velocity of a link at the new joint state, its parent being placed."""
+    frame = place_link(tree, joints, bodies, motion_after, orders, state, link, 0)
+    if tree.links[link].joint >= 0:
+        body = tree.links[link].body
+        v_C = velocity_at(frame.velocity, motion_after.com[link])
+        state.body_q[body] = wp.transform(wp.vec3(frame.position), wp.quat(frame.rotation))
+        state.body_qd[body] = wp.spatial_vector(wp.vec3(v_C), wp.vec3(angular(frame.velocity)))
 
 
 @wp.func

@@ -2,11 +2,11 @@
 
 import warp as wp
 
-from ..boundary.convention import Orders
 from ..linalg.cholesky import Skyline, factor_alone, row_filling, row_stride, solve_alone
 from ..linalg.inner_loops import write_symmetric
 from ..workspace import Bodies, Joints, Motion, Tree
 from .efforts import Efforts, own_inertia
+from .orders import Orders
 from .spatial import inertia_times, linear, motion
 from .tension import Tension, damped, own_pull, tension_through
 

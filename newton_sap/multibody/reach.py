@@ -2,8 +2,8 @@
 
 import warp as wp
 
-from ..constraints.drives import Targets, read_drive
 from ..workspace import Joints, Motion, Tree
+from .drives import Targets, read_drive
 from .joints import flies
 from .mass_matrix import diagonal_entry
 from .spatial import angular, velocity_at
@@ -35,7 +35,7 @@ class Push:
 
 
 @wp.func
-def push_of(
+def reach_of(
     tree: Tree,
     joints: Joints,
     m: Motion,
@@ -84,7 +84,7 @@ def note_pushes(
     for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
         for dof in range(tree.links[link].dof_start, tree.links[link + 1].dof_start):
             inertia = m.A[diagonal_entry(tree, t, dof)]
-            push = push_of(tree, joints, m, targets, joint_q, link, dof, inertia, dt)
+            push = reach_of(tree, joints, m, targets, joint_q, link, dof, inertia, dt)
             m.drive_speed[dof] = push.faster
             change.v0[dof] = inertia * push.change
             if push.change != wp.float64(0.0):

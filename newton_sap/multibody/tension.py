@@ -7,10 +7,10 @@ that pulls has damping. As an inertia, ``dt`` times it: what the link has less t
 
 import warp as wp
 
-from ..boundary.convention import Orders
 from ..workspace import Bodies, Joints, Motion, Tree
 from .efforts import Efforts, external_wrench
 from .joints import flies, turns_freely
+from .orders import Orders
 from .paths import is_moved
 from .spatial import angular, linear, to_vec3d, velocity_at
 
@@ -77,7 +77,7 @@ def carrier_of(tree: Tree, joints: Joints, m: Motion, orders: Orders, link: int)
 
 
 @wp.func
-def inertia_across(tree: Tree, bodies: Bodies, m: Motion, link: int, e: wp.vec3d):
+def harmonic_inertia(tree: Tree, bodies: Bodies, m: Motion, link: int, e: wp.vec3d):
     """Harmonic mean of a body's moments of inertia about axes across a line."""
     inverse = wp.mat33d(bodies.inv_inertia[tree.links[link].body])
     along = wp.quat_rotate_inv(m.rotation[link], e)
@@ -100,11 +100,11 @@ def tension_through(
         inverse = wp.mat33d(bodies.inv_inertia[tree.links[above].body])
         if needed * wp.trace(inverse) > wp.float64(2.0):  # else it is inert enough about any axis
             e = wp.normalize(r)
-            inertia = inertia_across(tree, bodies, m, above, e)
+            inertia = harmonic_inertia(tree, bodies, m, above, e)
             if needed > inertia:
                 t = tree.links[link].tree
                 links = wp.float64(tree.trees[t + 1].link_start - tree.trees[t].link_start)
-                heavier = wp.max(inertia, inertia_across(tree, bodies, m, link, e))  # where waves end
+                heavier = wp.max(inertia, harmonic_inertia(tree, bodies, m, link, e))  # where waves end
                 waves = wp.min(WAVES * needed / heavier, LONGEST * links * links)
                 out.damping = (needed - inertia) * (wp.float64(1.0) + waves)
                 if not turns_freely(joints, joint):

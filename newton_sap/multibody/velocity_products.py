@@ -8,13 +8,13 @@ step, ``v0 + d / 2``, so far as the change ``d`` is known: ``A v_star = r - dt S
 
 import warp as wp
 
-from ..boundary.convention import Orders
 from ..workspace import Bodies, Joints, Motion, Tree
 from .efforts import Efforts, applied_effort, external_wrench
 from .gyroscopic import gyroscopic_products, share_of_midpoint, turns_far
 from .holding import MOST_BORNE, let_joints_hold, share_held
 from .joints import BALL, MOST_AXES, flies, straight_on
 from .mass_matrix import solve_free
+from .orders import Orders
 from .spatial import angular, cross_motion, velocity_at, wrench_at
 
 wp.set_module_options({"enable_backward": False})

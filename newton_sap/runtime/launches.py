@@ -13,13 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import warp as wp
 
-from ..boundary.topology import Topology
 from ..linalg.lanes import block_dim
 from ..workspace import Tree, copy_bundle
 from .scratch import Scratch, parts_of_threads
+
+if TYPE_CHECKING:
+    from ..boundary.topology import Topology
 
 KEPT = 4
 """How many ways to launch a kernel are remembered, and how many sets of a caller's arrays: programs step to and fro between
@@ -141,7 +144,7 @@ class Launches:
         self._share(wp.launch_tiled, kernel, operator.attrgetter("group_count"), inputs)
 
     def clusters(self, kernel, inputs: list) -> None:
-        """Launch blocks for clusters (``minimizer.newton.entries_of``), with the same first argument."""
+        """Launch blocks for clusters (``minimizer.ranges.entries_of``), with the same first argument."""
         count = "group_count" if self.device.is_cpu else "tree_count"
         self._share(wp.launch_tiled, kernel, operator.attrgetter(count), inputs)
 

@@ -8,8 +8,8 @@ import warp as wp
 
 from ..constraints.response import tangential
 from ..workspace import Motion, Shapes, StateArrays, Tree
-from .contact_rows import ContactRows
 from .gaps import Gap, Side, as_constant
+from .rows import ContactRows
 from .shape_geometry import CAPSULE, CYLINDER, SPHERE, shape_pose
 
 wp.set_module_options({"enable_backward": False})
@@ -50,7 +50,7 @@ def may_turn(shapes: Shapes, rows: ContactRows, i: int):
 
 
 @wp.func
-def surface_of(tree: Tree, shapes: Shapes, m: Motion, state: StateArrays, shape: int, side: Side, out: wp.vec3d):
+def round_surface(tree: Tree, shapes: Shapes, m: Motion, state: StateArrays, shape: int, side: Side, out: wp.vec3d):
     """The round surface of a shape that faces along ``out``."""
     found = Round()
     kind = shapes.type[shape]
@@ -121,8 +121,8 @@ def roll_on(tree: Tree, shapes: Shapes, m: Motion, rows: ContactRows, state: Sta
     No part of ``measure_gap``, like ``leave_by_face``: ask ``may_roll`` first, or ``may_turn`` where ``phi0`` alone is needed.
     """
     n = gap.normal
-    a = surface_of(tree, shapes, m, state, rows.shape0[i], gap.a, n)
-    b = surface_of(tree, shapes, m, state, rows.shape1[i], gap.b, -n)
+    a = round_surface(tree, shapes, m, state, rows.shape0[i], gap.a, n)
+    b = round_surface(tree, shapes, m, state, rows.shape1[i], gap.b, -n)
     gap.a.support += a.moved
     gap.b.support += b.moved
     gap.phi0 += wp.dot(n, b.moved - a.moved)

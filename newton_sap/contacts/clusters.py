@@ -9,7 +9,7 @@ import warp as wp
 
 from ..multibody.paths import is_moved
 from ..workspace import Arrivals, ClusterEntry, Clusters, ContactPool, Motion, Shapes, Tree
-from .contact_rows import BY_CLUSTER, BY_SHAPE, ContactRows, is_asleep
+from .rows import BY_CLUSTER, BY_SHAPE, ContactRows, is_asleep
 
 wp.set_module_options({"enable_backward": False})
 

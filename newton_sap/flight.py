@@ -9,7 +9,8 @@ tree notices it.
 import numpy as np
 import warp as wp
 
-from ..constraints.coupling_table import (
+from .boundary.topology import Topology, flying_links
+from .constraints.coupling_table import (
     BALL_LIMITS,
     BODIES,
     COORDINATES,
@@ -18,17 +19,16 @@ from ..constraints.coupling_table import (
     LOOP_LAWS,
     is_enabled,
 )
-from ..coupling_bundles import CouplingTable
-from ..linalg.lanes import sync
-from ..multibody.efforts import Efforts, external_wrench
-from ..multibody.joints import flies
-from ..multibody.paths import free_velocity, link_velocity
-from ..multibody.pending import carrier_after, carrier_velocity_after, pending_move
-from ..multibody.spatial import angular, linear, to_quatd, to_vec3d, velocity_at
-from ..workspace import Bodies, ContactPool, Joints, Motion, StateArrays, Tree
-from .convention import Orders
-from .output import publish_link
-from .topology import Topology, flying_links
+from .coupling_bundles import CouplingTable
+from .linalg.lanes import sync
+from .multibody.efforts import Efforts, external_wrench
+from .multibody.joints import flies
+from .multibody.kinematics import publish_link
+from .multibody.orders import Orders
+from .multibody.paths import free_velocity, link_velocity
+from .multibody.pending import carrier_after, carrier_velocity_after, pending_move
+from .multibody.spatial import angular, linear, to_quatd, to_vec3d, velocity_at
+from .workspace import Bodies, ContactPool, Joints, Motion, StateArrays, Tree
 
 wp.set_module_options({"enable_backward": False})
 
@@ -43,7 +43,7 @@ _WITHIN = [int(kind) for kind in (BODIES, DISTANCE_RANGE, LOOP_LAWS, LOOP_FORCES
 
 
 @wp.func
-def tree_of(tree: Tree, link: int):
+def tree_of_link(tree: Tree, link: int):
     """The tree of a link, -1 for none and for what no unknown moves."""
     t = int(-1)
     if link >= 0:
@@ -62,8 +62,8 @@ def note_flights(tree: Tree, m: Motion, pool: ContactPool):
     sync()
     start = pool.group_start[g]
     for slot in range(start + lane, start + pool.group_count[g], wp.block_dim()):
-        a = tree_of(tree, pool.link_a[slot])
-        b = tree_of(tree, pool.link_b[slot])
+        a = tree_of_link(tree, pool.link_a[slot])
+        b = tree_of_link(tree, pool.link_b[slot])
         if a != b and wp.length_sq(pool.gamma[slot]) > wp.float64(0.0):
             if a >= 0:
                 wp.atomic_min(m.flight, a, PUSHED)
@@ -131,7 +131,7 @@ def momentum_of(tree: Tree, bodies: Bodies, m: Motion, t: int):
 
 
 @wp.func
-def push_of(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts, t: int):
+def outside_push(tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts, t: int):
     """What pushes a tree from outside [N]."""
     total = wp.vec3d()
     for link in range(tree.trees[t].link_start, tree.trees[t + 1].link_start):
@@ -155,7 +155,7 @@ def rate_after(
     tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, efforts: Efforts, t: int, dt: wp.float64
 ):
     """Velocity of a flying tree's COM at the end of the step [m/s]."""
-    push = push_of(tree, joints, bodies, m, orders, efforts, t)
+    push = outside_push(tree, joints, bodies, m, orders, efforts, t)
     return (momentum_of(tree, bodies, m, t) + dt * push) / mass_of(tree, bodies, t)
 
 

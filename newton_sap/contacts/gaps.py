@@ -5,9 +5,9 @@ import warp as wp
 from ..multibody.paths import is_moved, prescribed_velocity
 from ..multibody.spatial import angular, motion, to_transformd, to_vec3d
 from ..workspace import Bodies, Motion, Shapes, StateArrays, Tree
-from .contact_materials import ContactOptions
-from .contact_rows import ContactRows, hidden, shown
 from .grazing import GRAZING, depth_below_face, grazed_face
+from .materials import ContactOptions
+from .rows import ContactRows, hidden, shown
 from .shape_geometry import (
     CONE,
     CYLINDER,

@@ -1,112 +1,16 @@
-"""What the Newton loop of a cluster begins with, its direction, and what it leaves."""
-
-from functools import cache
+"""What a cluster's minimisation leaves: its velocity, and what ``report()`` tells of it."""
 
 import warp as wp
 
-from ..linalg.cholesky import row_stride
 from ..linalg.lanes import sync, total
-from ..workspace import (
-    ROWS_PER_DOF,
-    Clusters,
-    ContactPool,
-    LargeGroups,
-    Motion,
-    NoLargeGroups,
-    Pools,
-    Problem,
-    SolveStats,
-    Stats,
-    Tree,
-)
-from .conjugate_gradient import solve_iteratively
-from .hessian import newton_direction
+from ..workspace import Clusters, ContactPool, Motion, Problem, SolveStats, Stats, Tree
 from .objective import Range, Value, tree_at
-from .progress import (
-    ITERATION_LIMIT,
-    NON_FINITE,
-    STALLED,
-    Progress,
-)
+from .progress import ITERATION_LIMIT, NON_FINITE, STALLED, Progress
 
 wp.set_module_options({"enable_backward": False})
 
 LARGEST_FLOAT32 = wp.constant(wp.float64(3.4028234e38))
 """Newton's states are float32: what they cannot hold is not finite there."""
-
-
-@wp.func
-def entries_of(tree: Tree, block: int):
-    """The entries of clusters that a block minimises, the first and the end: on a CPU those of a group, for a block that has nothing to
-    do costs its share there, too; on a GPU one."""
-    first = tree.first_tree + block
-    end = first + 1
-    if wp.block_dim() == 1:
-        g = tree.first_group + block
-        first = tree.groups[g].tree_start
-        end = tree.groups[g + 1].tree_start
-    return first, end
-
-
-@wp.func
-def range_of(tree: Tree, problem: Problem, k: int, lane: int):
-    """What belongs to the cluster of an entry."""
-    cluster = problem.clusters.entry[k]
-    g = tree.trees[cluster.tree].group
-    at = Range()
-    at.group = g
-    at.cluster = k
-    at.trees = cluster.trees
-    at.hessian_start = hessian_start(tree, problem.clusters, g, k)
-    at.unknowns = cluster.unknowns
-    at.base = cluster.dof_start
-    at.contact_start = cluster.contact_start
-    at.contacts = cluster.awake
-    at.asleep = cluster.contacts - cluster.awake
-    at.rows = cluster.rows
-    at.row_start = ROWS_PER_DOF * at.base
-    at.row_end = ROWS_PER_DOF * problem.clusters.entry[k + cluster.trees].dof_start
-    at.coupler_start = cluster.coupler_start  # how many, list_couplers says
-    at.lane = lane
-    at.lanes = wp.block_dim()
-    return at
-
-
-@wp.func
-def list_couplers(tree: Tree, pools: Pools, problem: Problem, at: Range):
-    """List the rows of a cluster's couplings that act in this step; how many. They have been assembled."""
-    count = wp.float64(0.0)
-    if tree.group_tied[at.group] == 1 and at.lane == 0:
-        last = int(at.coupler_start)
-        for i in range(at.trees):
-            t = tree_at(problem, at, i)
-            for r in range(problem.clusters.coupler_start[t], problem.clusters.coupler_start[t + 1]):
-                if pools.couplers.support[r] > 0:
-                    pools.couplers.order[last] = r
-                    last += 1
-        count = wp.float64(last - at.coupler_start)
-    sync()
-    return int(total(count))
-
-
-@wp.func
-def hessian_start(tree: Tree, clusters: Clusters, g: int, k: int):
-    """Where a cluster's Hessian begins, -1 where it is kept in blocks.
-
-    On a GPU, where a group's clusters are minimised at the same time, each has so many rows of the group's as it has dofs, and one.
-    """
-    start = tree.groups[g].hessian_start
-    columns = tree.groups[g + 1].dof_start - tree.groups[g].dof_start
-    if start < wp.int64(0):
-        cluster = clusters.entry[k]
-        if cluster.unknowns > clusters.most_dofs or cluster.trees > clusters.most_trees:
-            return wp.int64(-1)
-        start = wp.int64(-1) - start
-        columns = wp.min(columns, clusters.most_dofs)
-    if wp.block_dim() > 1:
-        first = clusters.entry[k].dof_start - tree.groups[g].dof_start + k - tree.groups[g].tree_start
-        start += wp.int64(first) * wp.int64(row_stride(columns))
-    return start
 
 
 @wp.func
@@ -218,31 +122,3 @@ def count_clusters(tree: Tree, clusters: Clusters, stats: Stats):
         did = worse(did, stats.clusters[k])
         k += clusters.entry[k].trees
     count_step(stats, g, did)
-
-
-@cache
-def search_direction(real, iterative: bool, long_trees: bool):
-    """Return the device function for ``dv`` and ``dp = A dv``, with conjugate gradients for large groups if there are any."""
-    factored = newton_direction(real, long_trees)
-    room = LargeGroups if iterative else NoLargeGroups
-
-    @wp.func
-    def direction(
-        tree: Tree,
-        m: Motion,
-        H: wp.array[real],
-        large: room,
-        pools: Pools,
-        problem: Problem,
-        at: Range,
-        iterations: int,
-    ):
-        if wp.static(iterative):  # no test of the cluster, and no code for the other way, where there is none
-            if at.hessian_start < wp.int64(0):
-                solve_iteratively(tree, large, m, pools, problem, at, iterations)
-            else:
-                factored(tree, m, H, pools, problem, at)
-        else:
-            factored(tree, m, H, pools, problem, at)
-
-    return direction

@@ -289,7 +289,9 @@ def share_sorting(
 
 
 @wp.func
-def take(arrivals: Arrivals, rows: ContactRows, entry: wp.array[wp.int32], start: int, count: int, met: int, x: int):
+def keep_deepest(
+    arrivals: Arrivals, rows: ContactRows, entry: wp.array[wp.int32], start: int, count: int, met: int, x: int
+):
     """Keep the ``met``-th entry of a list of which only ``count`` find room: the deepest stay."""
     if met < count:
         # From the back, because the list starts with the latest: rows that arrived in order then are in order.
@@ -322,7 +324,7 @@ def list_rows(
     while row >= 0:
         slots = slots_of(shapes, rows, row, spin_friction)
         for spin in range(slots):
-            take(arrivals, rows, pool.row, start, count, met, 2 * row + slots - 1 - spin)
+            keep_deepest(arrivals, rows, pool.row, start, count, met, 2 * row + slots - 1 - spin)
             met += 1
         row = arrivals.next[row] - 1
 

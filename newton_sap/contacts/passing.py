@@ -10,9 +10,9 @@ import warp as wp
 from ..multibody.paths import free_velocity
 from ..multibody.spatial import angular, to_vec3d, velocity_at
 from ..workspace import Motion, Shapes, StateArrays, Tree
-from .contact_materials import ContactOptions
-from .contact_rows import ContactRows
 from .gaps import Gap, Side
+from .materials import ContactOptions
+from .rows import ContactRows
 from .shape_geometry import BOX, CAPSULE, CONE, CYLINDER, ELLIPSOID, HEIGHTFIELD, PLANE, SPHERE, shape_pose
 
 wp.set_module_options({"enable_backward": False})

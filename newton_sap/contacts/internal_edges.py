@@ -18,9 +18,9 @@ from ..linalg.lanes import sync, total
 from ..multibody.paths import last_dof
 from ..multibody.spatial import angular, velocity_at
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Tree
-from .contact_rows import ContactRows, is_asleep
-from .gaps import Gap, given_velocity, leave_by_face, measure_gap
-from .grazing import may_graze
+from .found import gap_as_found
+from .gaps import Gap, given_velocity
+from .rows import ContactRows, is_asleep
 from .shape_geometry import (
     BENT,
     REPORTED,
@@ -100,7 +100,7 @@ def touching_link(tree: Tree, shapes: Shapes, rows: ContactRows, gap: Gap, row: 
 
 
 @wp.func
-def surface_of(pool: ContactPool, slot: int):
+def stored_side(pool: ContactPool, slot: int):
     """The surface's side of a contact in the pool, before assembly."""
     return pool.support[slot]
 
@@ -108,20 +108,20 @@ def surface_of(pool: ContactPool, slot: int):
 @wp.func
 def surface_link(pool: ContactPool, slot: int):
     """The link that the surface is on; negative where no unknown moves it."""
-    return wp.where(surface_of(pool, slot) == 0, pool.link_a[slot], pool.link_b[slot])
+    return wp.where(stored_side(pool, slot) == 0, pool.link_a[slot], pool.link_b[slot])
 
 
 @wp.func
 def moving_link(pool: ContactPool, slot: int):
     """The link of the other one, which moves along it."""
-    return wp.where(surface_of(pool, slot) == 0, pool.link_b[slot], pool.link_a[slot])
+    return wp.where(stored_side(pool, slot) == 0, pool.link_b[slot], pool.link_a[slot])
 
 
 @wp.func
 def outward(pool: ContactPool, slot: int):
     """The normal away from the surface."""
     n = pool.normal[slot]
-    if surface_of(pool, slot) == 1:
+    if stored_side(pool, slot) == 1:
         n = -n
     return n
 
@@ -130,14 +130,14 @@ def outward(pool: ContactPool, slot: int):
 def surface_shape(pool: ContactPool, rows: ContactRows, slot: int):
     """The surface's shape."""
     row = pool.row[slot] / 2
-    return wp.where(surface_of(pool, slot) == 0, rows.shape0[row], rows.shape1[row])
+    return wp.where(stored_side(pool, slot) == 0, rows.shape0[row], rows.shape1[row])
 
 
 @wp.func
 def moving_shape(pool: ContactPool, rows: ContactRows, slot: int):
     """The shape of the other one."""
     row = pool.row[slot] / 2
-    return wp.where(surface_of(pool, slot) == 0, rows.shape1[row], rows.shape0[row])
+    return wp.where(stored_side(pool, slot) == 0, rows.shape1[row], rows.shape0[row])
 
 
 @wp.func
@@ -165,7 +165,7 @@ def gone_past(pool: ContactPool, edge: int, plane: int):
     up = outward(pool, plane)
     away = outward(pool, edge)
     passed = pool.vc[edge]
-    if surface_of(pool, edge) == 1:
+    if stored_side(pool, edge) == 1:
         passed = -passed
     return wp.max(wp.dot(up - wp.dot(up, away) * away, passed), wp.float64(0.0))
 
@@ -338,7 +338,7 @@ def stands_out(
         return True
     row = pool.row[edge] / 2
     link = moving_link(pool, edge)
-    side = surface_of(pool, edge)
+    side = stored_side(pool, edge)
     sign = wp.where(side == 0, wp.float64(1.0), wp.float64(-1.0))
     slot = pool.last_surface[link] - 1
     while slot >= 0:
@@ -351,9 +351,7 @@ def stands_out(
     other = arrivals.left_out[link] - 1
     while other >= 0:
         if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
-            gap = measure_gap(tree, bodies, shapes, m, rows, state, other)
-            if may_graze(shapes, rows, other):
-                gap = leave_by_face(tree, shapes, m, rows, state, gap, other)
+            gap = gap_as_found(tree, bodies, shapes, m, rows, state, other)  # as edges in the pool are
             alike = wp.dot(gap.normal, pool.normal[edge]) > ALIKE
             if alike and is_above(pool, touched_at(gap, side), sign * gap.normal, plane, radius, sunk, bend):
                 return True
@@ -458,11 +456,11 @@ def is_internal(
 def is_even(pool: ContactPool, start: int, count: int, lane: int):
     """Whether all surfaces that a group touches face one way, as on flat ground: then it has no edges inside."""
     first = int(start)
-    while first < start + count and surface_of(pool, first) < 0:
+    while first < start + count and stored_side(pool, first) < 0:
         first += 1
     tilted = wp.float64(0.0)
     for slot in range(first + lane, start + count, wp.block_dim()):
-        if surface_of(pool, slot) >= 0 and not (wp.dot(outward(pool, slot), outward(pool, first)) >= HALF_ALIGNED):
+        if stored_side(pool, slot) >= 0 and not (wp.dot(outward(pool, slot), outward(pool, first)) >= HALF_ALIGNED):
             tilted += wp.float64(1.0)
     return total(tilted) == wp.float64(0.0)
 
@@ -471,10 +469,10 @@ def is_even(pool: ContactPool, start: int, count: int, lane: int):
 def list_surfaces(pool: ContactPool, start: int, count: int):
     """Link each link's contacts with surfaces into a list."""
     for slot in range(start, start + count):
-        if surface_of(pool, slot) >= 0:
+        if stored_side(pool, slot) >= 0:
             pool.last_surface[moving_link(pool, slot)] = 0
     for slot in range(start, start + count):
-        if surface_of(pool, slot) >= 0 and pool.spin_of[slot] == -1:
+        if stored_side(pool, slot) >= 0 and pool.spin_of[slot] == -1:
             link = moving_link(pool, slot)
             pool.surface_before[slot] = pool.last_surface[link]
             pool.last_surface[link] = slot + 1
@@ -506,7 +504,7 @@ def close_ranks(pool: ContactPool, start: int, count: int):
 def let_wait(arrivals: Arrivals, pool: ContactPool, start: int, count: int, lane: int, dt: wp.float64):
     """Neither ask contacts that sleep far away whether they are with edges, nor let them show others to be."""
     for slot in range(start + lane, start + count, wp.block_dim()):
-        if surface_of(pool, slot) >= 0 and pool.spin_of[slot] == -1 and pool.phi0[slot] > NEXT * dt:
+        if stored_side(pool, slot) >= 0 and pool.spin_of[slot] == -1 and pool.phi0[slot] > NEXT * dt:
             if is_asleep(arrivals, pool.row[slot] / 2):
                 pool.spin_of[slot] = WAITS
     sync()
@@ -531,7 +529,7 @@ def mark_edges(
     for second in range(rounds):
         for slot in range(start + lane, start + count, wp.block_dim()):
             mark = pool.spin_of[slot]
-            if surface_of(pool, slot) >= 0 and mark == -1 - second:
+            if stored_side(pool, slot) >= 0 and mark == -1 - second:
                 gone = KEPT + second
                 if is_internal(tree, bodies, shapes, m, arrivals, pool, rows, state, slot, gone) != (second == 1):
                     pool.spin_of[slot] = PASSED_OVER - second

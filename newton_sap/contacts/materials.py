@@ -4,7 +4,7 @@ import warp as wp
 
 from ..constraints.clamped_linear import RIGID, rigid_delay
 from ..workspace import Shapes
-from .contact_rows import ContactRows
+from .rows import ContactRows
 
 wp.set_module_options({"enable_backward": False})
 

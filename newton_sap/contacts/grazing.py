@@ -8,7 +8,7 @@ import warp as wp
 
 from ..multibody.spatial import to_vec3d
 from ..workspace import Motion, Shapes, StateArrays, Tree
-from .contact_rows import ContactRows
+from .rows import ContactRows
 from .shape_geometry import BOX, MESH, shape_pose
 
 wp.set_module_options({"enable_backward": False})

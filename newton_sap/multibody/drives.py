@@ -3,9 +3,9 @@
 import newton
 import warp as wp
 
-from ..multibody.joints import BALL, read_quaternion
-from ..multibody.spatial import rotation_vector
 from ..workspace import Joints, Tree
+from .joints import BALL, read_quaternion
+from .spatial import rotation_vector
 
 wp.set_module_options({"enable_backward": False})
 

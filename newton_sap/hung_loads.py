@@ -15,11 +15,11 @@ import newton
 import numpy as np
 import warp as wp
 
-from ..constraints.coupling_table import BODIES, DISTANCE_RANGE, ROD, ROUTE, is_enabled
-from ..coupling_bundles import CouplingTable
-from ..multibody.efforts import gravity_at
-from ..workspace import Bodies, Tree
-from .topology import flying_links
+from .boundary.topology import flying_links
+from .constraints.coupling_table import BODIES, DISTANCE_RANGE, ROD, ROUTE, is_enabled
+from .coupling_bundles import CouplingTable
+from .multibody.efforts import gravity_at
+from .workspace import Bodies, Tree
 
 wp.set_module_options({"enable_backward": False})
 

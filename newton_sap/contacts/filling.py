@@ -11,8 +11,13 @@ from ..multibody.spatial import angular, to_vec3d, velocity_at
 from ..runtime.packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, Clusters, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
 from .clusters import clear_clusters, find_clusters, may_split, order_of, share_contacts
-from .contact_materials import ContactOptions, Material, material_of
-from .contact_rows import (
+from .found import gap_now, touched_now
+from .gaps import Gap, Side, lacks_normal, leave_by_face, measure_gap, spared_by_spin
+from .grazing import may_graze
+from .internal_edges import first_passed_over, pass_over_edges, surface_side, touched_at, touching_link
+from .materials import ContactOptions, Material, material_of
+from .rolling import passed_by
+from .rows import (
     ContactRows,
     count_missing,
     enter,
@@ -28,11 +33,6 @@ from .contact_rows import (
     slots_of,
     take_back,
 )
-from .gaps import Gap, Side, lacks_normal, leave_by_face, measure_gap, spared_by_spin
-from .grazing import may_graze
-from .internal_edges import first_passed_over, pass_over_edges, surface_side, touched_at, touching_link
-from .passing import longest_apart, may_pass
-from .rolling import may_roll, may_turn, passed_by, roll_on
 from .shape_geometry import has_faces
 
 wp.set_module_options({"enable_backward": False})
@@ -200,11 +200,7 @@ def collect_one(
     if wp.max(s0, s1) >= shapes.body.shape[0]:
         count_up(stats.lost_rows, 0, 1)
         return
-    gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
-    if may_graze(shapes, rows, i):
-        gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
-    if may_turn(shapes, rows, i):
-        gap = roll_on(tree, shapes, m, rows, state, gap, i)
+    gap = gap_now(tree, bodies, shapes, m, rows, state, i)
     if gap.group < 0:
         if lacks_normal(gap):
             count_up(stats.without_normal, wp.max(gap.a.group, gap.b.group), 1)
@@ -409,16 +405,15 @@ def fill_contacts(
         for slot in range(first + lane, start + count, wp.block_dim()):
             i = pool.row[slot] / 2  # an entry is twice the row, plus one for its spin
             spin = pool.row[slot] % 2 == 1
-            gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
+            gap = measure_gap(
+                tree, bodies, shapes, m, rows, state, i
+            )  # gap_as_found, which then would not be inlined, either
             if may_graze(shapes, rows, i):
                 gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
             side = surface_side(tree, shapes, rows, gap, i)
             touched = touched_at(gap, side)  # an edge stays where it was found, whatever rolls over it
             gap.passed = passed_by(gap)
-            if may_roll(shapes, rows, i):
-                gap = roll_on(tree, shapes, m, rows, state, gap, i)
-            if may_pass(shapes, rows, options, gap, i):
-                gap = longest_apart(tree, shapes, m, rows, state, gap, i, dt)
+            gap = touched_now(tree, shapes, m, rows, options, state, gap, i, dt)
             pair = material_of(shapes, rows, options, i, dt)
             store(pool, slot, gap, pair, options, spin)
             pool.support[slot] = side

@@ -3,18 +3,16 @@
 import numpy as np
 import warp as wp
 
-from ..constraints.coupling_table import BALL_LIMITS
-from ..coupling_bundles import CouplingTable
-from ..multibody.gyroscopic import TIED, TOGETHER
-from ..multibody.holding import rooted_tree
-from ..multibody.kinematics import KINEMATIC
-from ..workspace import Arrivals, Bodies, Joints, Motion, Shapes, StateArrays, Tree
-from .contact_materials import ContactOptions, material_of
-from .contact_rows import ContactRows, first_row, next_row
-from .gaps import leave_by_face, measure_gap
-from .grazing import may_graze
-from .rolling import may_turn, roll_on
-from .topology import Topology, flying_links
+from .boundary.topology import Topology, flying_links
+from .constraints.coupling_table import BALL_LIMITS
+from .contacts.found import gap_now, names_two_shapes
+from .contacts.materials import ContactOptions, material_of
+from .contacts.rows import ContactRows, first_row, next_row
+from .coupling_bundles import CouplingTable
+from .multibody.gyroscopic import TIED, TOGETHER
+from .multibody.holding import rooted_tree
+from .multibody.kinematics import KINEMATIC
+from .workspace import Arrivals, Bodies, Joints, Motion, Shapes, StateArrays, Tree
 
 wp.set_module_options({"enable_backward": False})
 
@@ -33,19 +31,13 @@ def note_one(
     dt: wp.float64,
 ):
     """Note the trees of one of Newton's contacts if it is closed and on a link that can move."""
-    s0 = rows.shape0[i]
-    s1 = rows.shape1[i]
-    if wp.min(s0, s1) < 0 or s0 == s1 or wp.max(s0, s1) >= shapes.body.shape[0]:
+    if not names_two_shapes(rows, shapes, i):
         return
-    t0 = rooted_tree(tree, joints, m, shapes.body[s0])
-    t1 = rooted_tree(tree, joints, m, shapes.body[s1])
+    t0 = rooted_tree(tree, joints, m, shapes.body[rows.shape0[i]])
+    t1 = rooted_tree(tree, joints, m, shapes.body[rows.shape1[i]])
     if wp.max(t0, t1) < 0:
         return
-    gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
-    if may_graze(shapes, rows, i):
-        gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
-    if may_turn(shapes, rows, i):
-        gap = roll_on(tree, shapes, m, rows, state, gap, i)
+    gap = gap_now(tree, bodies, shapes, m, rows, state, i)
     if gap.group < 0 or gap.phi0 > wp.float64(0.0):
         return
     if material_of(shapes, rows, options, i, dt).stiffness > wp.float64(0.0):
@@ -56,7 +48,7 @@ def note_one(
 
 
 @wp.kernel
-def note_touching(
+def note_leaning(
     tree: Tree,
     joints: Joints,
     bodies: Bodies,
@@ -76,7 +68,7 @@ def note_touching(
         row = next_row(arrivals, rows, row, threads)
 
 
-class Touching:
+class Leaning:
     """What trees that hang on the world may lean against: closed contacts, and limits of their ball joints that are reached."""
 
     def __init__(self, table: CouplingTable, topology: Topology, model, moves: np.ndarray):
@@ -99,7 +91,7 @@ class Touching:
         if self.kernels:
             solver.motion.leans.zero_()
         for kernel in self.kernels:
-            if kernel is not note_touching:
+            if kernel is not note_leaning:
                 solver.launches.groups(kernel, [solver.joints, solver.couplings, solver.motion])
             elif frame.rows is not None:
                 tables = [solver.joints, solver.bodies, solver.shapes, solver.motion, solver.arrivals, frame.rows]
@@ -110,9 +102,9 @@ class Touching:
         kinematic = (model.body_flags.numpy()[self._root] & int(KINEMATIC)) != 0
         if not (~self._flies | kinematic).any():
             return []
-        kernels = [note_touching] if model.shape_count else []
+        kernels = [note_leaning] if model.shape_count else []
         if self._ball_limits:
-            from ..constraints.ball_limits import note_limits  # kernels that few models need
+            from .constraints.ball_limits import note_limits  # kernels that few models need
 
             kernels.append(note_limits)
         return kernels
