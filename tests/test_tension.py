@@ -48,12 +48,55 @@ def test_a_load_hangs_on_a_hundredth_and_a_thousandth_of_its_mass(tie, dt, load)
 
 
 @pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 240.0])
-@pytest.mark.parametrize(("load", "left"), [(0.01, 0.9), (1.0, 0.99), (10.0, 0.99)])
+@pytest.mark.parametrize(("load", "left"), [(0.01, 0.85), (1.0, 0.99), (10.0, 0.99)])
 def test_a_chain_swings_on(load, left, dt):
-    """Links and their load from near the horizontal: what is damped is how they move against each other, not how the load swings."""
+    """Links and their load from near the horizontal: what is damped is how they move against each other, not how the load swings.
+
+    With little load the links take some of the swing: at 0.25 ms it keeps 0.88.
+    """
     energy, away = rollout(loaded_chain_scene(links=9, load=load).model, 4.0, dt)
     assert energy.max() < energy[0] + 0.1 * (load + 0.05) * G * 0.5
     assert away[len(away) // 2 :].max() > left * away[0]
+
+
+def level_platform(tie, rods):
+    """2 kg that keep level on rods of 50 g and 0.3 m, at 0.3 rad: hung by the middle from one, in a tree, or from two by loop joints."""
+    builder, length, angle = newton.ModelBuilder(gravity=(0.0, 0.0, -G)), 0.3, 0.3
+    turned = wp.quat_from_axis_angle(wp.vec3(0.0, -1.0, 0.0), angle)
+    down = wp.quat_rotate(turned, wp.vec3(0.0, 0.0, -length))
+    platform = link(builder, mass=2.0, inertia=0.1, xform=wp.transform(down))
+    if rods == 2:
+        builder.add_articulation([builder.add_joint_free(platform)])
+        builder.joint_q[:3] = list(down)
+    for x in (0.0,) if rods == 1 else (-0.4, 0.4):
+        rod = link(builder, mass=0.05, inertia=0.05 * length**2 / 12.0)
+        top, end = wp.transform((0.0, 0.0, 0.5 * length)), wp.transform((0.0, 0.0, -0.5 * length))
+        at = wp.transform((x, 0.0, 0.0))
+        joints = [builder.add_joint_revolute(-1, rod, axis=(0.0, -1.0, 0.0), parent_xform=at, child_xform=top)]
+        builder.joint_q[-1] = angle
+        if rods == 2:
+            builder.add_articulation(joints)
+        if tie == "balls":
+            joints.append(builder.add_joint_ball(rod, platform, parent_xform=end, child_xform=at))
+        else:
+            hinge = dict(axis=(0.0, -1.0, 0.0), parent_xform=end, child_xform=at)
+            joints.append(builder.add_joint_revolute(rod, platform, **hinge))
+        if rods == 1:
+            builder.add_articulation(joints)
+            builder.joint_q[1:] = [-angle] if tie == "hinges" else list(wp.quat_inverse(turned))
+    return builder.finalize()
+
+
+@pytest.mark.parametrize(("tie", "left"), [("hinges", 0.75), ("balls", 0.3)])
+@pytest.mark.parametrize("rods", [1, 2])
+def test_what_keeps_level_swings_on(rods, tie, left):
+    """Its joints turn as it swings, by the angle of the rods: what these lack of inertia is made up for by inertia, most of it.
+
+    As damping alone it would leave 0.05 of the energy in six seconds with one rod, 0.17 with two.
+    """
+    energy, _ = rollout(level_platform(tie, rods), 6.0, 1.0 / 60.0)
+    above = energy + (2.0 + 0.5 * 0.05 * rods) * 0.3 * G
+    assert left < above[-1] / above[0] < 1.0 and above.max() < 1.05 * above[0]
 
 
 def whirling(root, kind, rods):

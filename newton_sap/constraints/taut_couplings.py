@@ -9,7 +9,7 @@ import warp as wp
 from ..coupling_bundles import CouplingTable
 from ..multibody.joints import flies
 from ..multibody.spatial import motion, to_vec3d
-from ..multibody.tension import pivot_of
+from ..multibody.tension import DAMPED, DAMPED_OF_BALLS, pivot_of
 from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
 from .axis_laws import JointOptions, spring_law
 from .coupler_pool import Anchor, measure_axis, open_row, perpendicular, place_row
@@ -33,6 +33,7 @@ class Bends:
     axis: wp.mat33d  # one per row, unit
     along: wp.vec3d  # the line along which the link is pulled, unit
     damping: wp.float64  # [N m s]
+    kept: wp.float64  # share of it that keeps a rate, as an armature does
     inert: wp.float64  # how much more inert it makes the link than it is
 
 
@@ -95,10 +96,11 @@ def taut_bends(
         link = a.link
         r = lever_of(tree, joints, m, a, distance)
         r_B = lever_of(tree, joints, m, b, distance)
-        asked = asked_by(m, a, r, pull, links)
-        asked_B = asked_by(m, b, r_B, -pull, links)
+        asked, waves = asked_by(m, a, r, pull, links)
+        asked_B, waves_B = asked_by(m, b, r_B, -pull, links)
         if asked_B > asked:
             asked = asked_B
+            waves = waves_B
             link = b.link
             r = r_B
         if asked > wp.float64(0.0):
@@ -107,6 +109,8 @@ def taut_bends(
             out.count = count
             out.axis = axes
             out.damping = asked / dt
+            share = wp.where(count < 3 and distance < wp.float64(0.0), DAMPED, DAMPED_OF_BALLS)
+            out.kept = (wp.float64(1.0) - share) / (wp.float64(1.0) + waves)
             if out.count > 0:
                 ratio = asked / carried_inertia(m, link, out.along)
                 if distance >= wp.float64(0.0):
@@ -117,7 +121,7 @@ def taut_bends(
 
 @wp.func
 def bend_of(bends: Bends, i: int):
-    """Covector of the i-th rate that is damped, and its damping: less, the less the axis of a hinge is across the line.
+    """Covector of the i-th rate that is damped and kept, and its damping: less, the less the axis of a hinge is across the line.
 
     A ball twists no more freely than it bends: links that do feed on their swinging.
     """
@@ -145,6 +149,7 @@ def taut_rows(
         F, damping = bend_of(bends, i)
         axis = measure_axis(tree, m, pool, problem, row, a, b, F)
         law = spring_law(axis, 0.0, wp.float32(damping), wp.float64(0.0), dt)
+        law.v_hat = bends.kept * axis.v0
         open_row(pool, row)  # stays empty where the axis lies along the line
         place_row(tree, m, pool, problem, row, a, b, F, law)
         row += 1

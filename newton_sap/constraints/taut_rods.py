@@ -24,15 +24,19 @@ def carried_inertia(m: Motion, link: int, e: wp.vec3d):
 
 @wp.func
 def asked_by(m: Motion, end: Anchor, r: wp.vec3d, pull: wp.vec3d, links: wp.float64):
-    """Inertia [kg m^2] that a link lacks, being pulled at its end by an impulse times ``dt``; ``r`` reaches from its other end."""
+    """Inertia [kg m^2] that a link lacks, being pulled at its end by an impulse times ``dt``; ``r`` reaches from its other end.
+
+    The second number is how many times as much waves need besides, which the first holds, too.
+    """
     asked = wp.float64(0.0)
+    waves = wp.float64(0.0)
     if end.moves == 1:
         needed = wp.dot(pull, r)
         if needed > wp.float64(0.0):
             inertia = carried_inertia(m, end.link, wp.normalize(r))
             waves = wp.min(WAVES * needed / inertia, LONGEST * links * links)
             asked = (needed - inertia) * (wp.float64(1.0) + waves)
-    return asked
+    return asked, waves
 
 
 @wp.func
@@ -48,6 +52,6 @@ def length_of(m: Motion, end: Anchor):
 def tension_damping(m: Motion, a: Anchor, b: Anchor, pull: wp.vec3d, links: int, dt: wp.float64):
     """Damping [N m s] of the bends of a rod whose first body is pulled by a force; zero where none is asked for."""
     n = wp.float64(links)
-    asked_A = asked_by(m, a, length_of(m, a), dt * dt * pull, n)
-    asked_B = asked_by(m, b, length_of(m, b), -dt * dt * pull, n)
+    asked_A, _waves_A = asked_by(m, a, length_of(m, a), dt * dt * pull, n)
+    asked_B, _waves_B = asked_by(m, b, length_of(m, b), -dt * dt * pull, n)
     return wp.max(wp.max(asked_A, asked_B), wp.float64(0.0)) / dt

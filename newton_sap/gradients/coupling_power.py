@@ -139,12 +139,12 @@ def distance_law(
 
 
 @wp.func
-def damped_law(rows: CouplerRows, row: int, damping: wp.float64, dt: wp.float64):
-    """The law of a row that damps; as the step had it where that was as stiff as a step resolves."""
+def damped_law(rows: CouplerRows, row: int, damping: wp.float64, keeps: wp.float64, dt: wp.float64):
+    """The law of a row that damps what departs from a rate; as the step had it where that was as stiff as a step resolves."""
     R = rows.law[row].R
     if R * dt * damping < AS_DAMPED:
         R = wp.float64(1.0) / (dt * damping)
-    return row_law(wp.float64(1.0), wp.float64(0.0), R, -UNBOUNDED, UNBOUNDED)
+    return row_law(wp.float64(1.0), keeps, R, -UNBOUNDED, UNBOUNDED)
 
 
 @wp.func
@@ -230,7 +230,7 @@ def coupling_power(
         for i in range(bends.count):
             F, damping = bend_of(bends, i)
             rate = between(tree, m, s, a, b, F, changes)
-            law = damped_law(rows, damper + i, damping, scene.step.dt)
+            law = damped_law(rows, damper + i, damping, bends.kept * rate.start, scene.step.dt)
             wp.atomic_add(s.power, g, row_power(rows, damper + i, law, rate, changes))
     if has_no_gradient(table, rows, c):
         s.no_gradient[g] = 1
@@ -300,6 +300,7 @@ def gather_ties(scene: Scene, table: CouplingTable, m: Motion, rows: CouplerRows
         bends = taut_bends(tree, scene.joints, table, m, coupling, a, b, scene.step.joints.options, scene.step.dt)
         for i in range(bends.count):
             F, damping = bend_of(bends, i)
-            law = damped_law(rows, damper + i, damping, scene.step.dt)
-            gamma = row_impulse(rows, damper + i, law, wp.dot(F, relative_velocity(m, a, b)))
+            start = wp.dot(F, relative_velocity(m, a, b))
+            law = damped_law(rows, damper + i, damping, bends.kept * start, scene.step.dt)
+            gamma = row_impulse(rows, damper + i, law, start)
             load_pair(tree, m, c.ties, a, b, gamma * F)

@@ -15,7 +15,7 @@ from ..multibody.paths import free_velocity
 from ..multibody.spatial import inertia_times
 from ..multibody.velocity_products import product_force, rounds_needed, share_followed, swing_of
 from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
-from .scene import Scene, dof_inertia
+from .scene import Scene, inertia_of_dof
 from .sensitivity import Sensitivity, add_row, factor_by_rows, lay_out, solve_transposed
 
 
@@ -92,7 +92,7 @@ def mass_power_of_dofs(scene: Scene, m: Motion, s: Sensitivity):
     t = tree.links[link].tree
     if dof - tree.trees[t].dof_start < m.locked[t]:
         return
-    armature, implicit = dof_inertia(scene, m, dof)
+    armature, implicit = inertia_of_dof(scene, m, dof)
     balance = (armature + implicit) * s.velocity[dof] - s.momentum[dof]
     wp.atomic_add(s.power, tree.trees[t].group, s.virtual_velocity[dof] * balance)
 
@@ -214,7 +214,7 @@ def energy_of_dofs(scene: Scene, m: Motion, c: Changes):
     t = tree_of_dof(tree, dof)
     if dof - tree.trees[t].dof_start < m.locked[t]:
         return
-    armature, implicit = dof_inertia(scene, m, dof)
+    armature, implicit = inertia_of_dof(scene, m, dof)
     wp.atomic_add(c.size, t, (armature + implicit) * c.first[dof] * c.first[dof])
     wp.atomic_add(c.further, t, (armature + implicit) * c.second[dof] * c.second[dof])
 

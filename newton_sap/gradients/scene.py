@@ -4,9 +4,9 @@ import warp as wp
 
 from ..boundary.bundles import StepInput
 from ..contacts.rows import ContactRows
-from ..multibody.efforts import Efforts, own_inertia
+from ..multibody.efforts import Efforts
 from ..multibody.orders import Orders
-from ..multibody.tension import damped, own_pull, tension_through
+from ..multibody.tension import dof_inertia, own_pull, tension_through
 from ..workspace import Bodies, Joints, Motion, Shapes, StateArrays, Tree
 
 
@@ -51,11 +51,10 @@ def gather_pulls(scene: Scene, m: Motion):
 
 
 @wp.func
-def dof_inertia(scene: Scene, m: Motion, dof: int):
-    """Armature of a dof, and what it adds to A beside by damping, spring and tension."""
+def inertia_of_dof(scene: Scene, m: Motion, dof: int):
+    """What a dof adds to A beside the bodies: as an armature, and by damping and spring."""
     tree = scene.tree
     dt = scene.step.dt
     link = tree.dofs[dof].link
-    armature, implicit = own_inertia(tree, scene.joints, scene.efforts, link, dof, dt)
     tension = tension_through(tree, scene.joints, scene.bodies, m, scene.orders, link, scene.pull[link], dt)
-    return armature, damped(m, tension, dof, armature, implicit)
+    return dof_inertia(tree, scene.joints, m, scene.efforts, tension, link, dof, dt)

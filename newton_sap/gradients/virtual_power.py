@@ -24,7 +24,7 @@ from ..multibody.spatial import inertia_times, velocity_at
 from ..problem import regularize_contact
 from ..workspace import ROWS_PER_DOF, ContactPool, Motion, RowPool, Tree
 from .free_change import impulse_at_start, impulse_of_change
-from .scene import Scene, dof_inertia
+from .scene import Scene, inertia_of_dof
 from .sensitivity import Sensitivity
 
 
@@ -59,7 +59,7 @@ def dof_power(scene: Scene, m: Motion, rows: RowPool, s: Sensitivity):
     if dof - tree.trees[t].dof_start < m.locked[t]:
         return
     v = s.velocity[dof]
-    armature, implicit = dof_inertia(scene, m, dof)
+    armature, implicit = inertia_of_dof(scene, m, dof)
     i = dof - tree.links[link].dof_start
     effort = joint_effort(tree, scene.joints, scene.efforts, scene.before.joint_q, link, i, m.v0[dof])
     balance = armature * (v - m.v0[dof]) + implicit * v - dt * effort

@@ -5,10 +5,10 @@ import warp as wp
 from ..linalg.cholesky import Skyline, factor_alone, row_filling, row_stride, solve_alone
 from ..linalg.inner_loops import write_symmetric
 from ..workspace import Bodies, Joints, Motion, Tree
-from .efforts import Efforts, own_inertia
+from .efforts import Efforts
 from .orders import Orders
 from .spatial import inertia_times, linear, motion
-from .tension import Tension, damped, own_pull, tension_through
+from .tension import Tension, dof_inertia, own_pull, tension_through
 
 wp.set_module_options({"enable_backward": False})
 
@@ -37,7 +37,7 @@ def write_column(
 ):
     """Column ``dof`` of A: the subtree's momentum under a unit rate, seen by every dof above it, and what the dof adds itself.
 
-    Entries of dofs that do not move each other keep the zero that they were made with. Returns the armature.
+    Entries of dofs that do not move each other keep the zero that they were made with. Returns what it adds as an armature.
     """
     first = tree.trees[t].dof_start
     size = tree.trees[t + 1].dof_start - first
@@ -45,9 +45,9 @@ def write_column(
     F = inertia_times(m.mass[link], m.moment[link], m.inertia[link], m.column[dof])
     path = tree.links[link].path_start
     write_symmetric(m.A, block, size, tree.path_dof, path, tree.links[link + 1].path_start, first, dof, m.column, F)
-    armature, implicit = own_inertia(tree, joints, efforts, link, dof, dt)
+    armature, implicit = dof_inertia(tree, joints, m, efforts, tension, link, dof, dt)
     diagonal = diagonal_entry(tree, t, dof)
-    m.A[diagonal] = m.A[diagonal] + armature + damped(m, tension, dof, armature, implicit)
+    m.A[diagonal] = m.A[diagonal] + armature + implicit
     return armature
 
 

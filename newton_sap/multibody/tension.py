@@ -1,14 +1,15 @@
-"""Damping of links that are too light for the tension through them (F 1.1).
+"""Inertia and damping for links that are too light for the tension through them (F 1.1).
 
 A tension ``T`` holds a link of length ``l`` straight as a spring of ``T l`` per radian would. A step knows it at its start, so links
 that alone would swing by more than two radians per step gain energy, and so do waves along them. From one radian on, the joint
-that pulls has damping. As an inertia, ``dt`` times it: what the link has less than ``T l dt^2``, and more for waves.
+that pulls adds to ``A`` what the link has less than ``T l dt^2``, and more for waves. Most of what the link lacks keeps its momentum,
+as an armature would; the rest damps, and so does what is added for waves.
 """
 
 import warp as wp
 
 from ..workspace import Bodies, Joints, Motion, Tree
-from .efforts import Efforts, external_wrench
+from .efforts import Efforts, external_wrench, own_inertia
 from .joints import flies, turns_freely
 from .orders import Orders
 from .paths import is_moved
@@ -21,14 +22,17 @@ WAVES = wp.constant(wp.float64(1.0 / 48.0))
 """Links of inertia ``I`` that need ``J`` swing in waves unless their joints damp by ``J^2 / (384 I)``; eight times as much."""
 LONGEST = wp.constant(wp.float64(0.1))
 """Times the square of their number, the most that ``n`` links in a row need for waves, in ``J``; twice what it takes."""
+DAMPED, DAMPED_OF_BALLS = wp.constant(wp.float64(0.1)), wp.constant(wp.float64(0.5))
+"""Share of what a link lacks that damps: without any, links that whirl gain energy, most of all those about axes that turn."""
 
 
 @wp.struct
 class Tension:
     """What the joint of a link makes of the pull on it."""
 
-    damping: wp.float64  # dt times it, across the line between the joints of the link above [kg m^2]
-    along: wp.vec3d  # that line, or zero where turns about it are damped, too
+    needed: wp.float64  # of the diagonal of A, across the line between the joints of the link above [kg m^2]
+    kept: wp.float64  # share of what is added for it along which momentum is kept
+    along: wp.vec3d  # that line, or zero where turns about it need as much
 
 
 @wp.func
@@ -106,18 +110,30 @@ def tension_through(
                 links = wp.float64(tree.trees[t + 1].link_start - tree.trees[t].link_start)
                 heavier = wp.max(inertia, harmonic_inertia(tree, bodies, m, link, e))  # where waves end
                 waves = wp.min(WAVES * needed / heavier, LONGEST * links * links)
-                out.damping = (needed - inertia) * (wp.float64(1.0) + waves)
+                out.needed = (needed - inertia) * (wp.float64(1.0) + waves)
+                share = DAMPED_OF_BALLS
                 if not turns_freely(joints, joint):
                     out.along = e
+                    share = DAMPED
+                out.kept = (wp.float64(1.0) - share) / (wp.float64(1.0) + waves)
     return out
 
 
 @wp.func
-def damped(m: Motion, tension: Tension, dof: int, armature: wp.float64, implicit: wp.float64):
-    """What a dof adds to A by damping and spring, at least what tension asks for; a hinge along the pull swivels freely."""
-    total = implicit
-    if tension.damping > wp.float64(0.0):
+def dof_inertia(
+    tree: Tree, joints: Joints, m: Motion, efforts: Efforts, tension: Tension, link: int, dof: int, dt: wp.float64
+):
+    """What a dof adds to A, with what tension asks for besides: as an armature, and by damping and spring.
+
+    A hinge along the pull swivels freely.
+    """
+    armature, implicit = own_inertia(tree, joints, efforts, link, dof, dt)
+    if tension.needed > wp.float64(0.0):
         a = angular(m.column[dof])
         along = wp.dot(tension.along, a)
-        total = wp.max(implicit, tension.damping * (wp.dot(a, a) - along * along) - armature)
-    return total
+        lacking = tension.needed * (wp.dot(a, a) - along * along) - armature - implicit
+        if lacking > wp.float64(0.0):
+            kept = tension.kept * lacking
+            armature += kept
+            implicit += lacking - kept
+    return armature, implicit

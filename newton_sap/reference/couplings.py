@@ -192,7 +192,7 @@ def couplers(solver, m, kin, A, v0, v_star, dt) -> list[Coupler]:
         ahead = make.time_ahead(pair)
         damped, inert = bends(pair, hung.get(int(j), np.zeros(3)), _angular(pair), dt)
         out += make.hold_together(j, ahead, inert, list(held_translation(pair, v0)), list(held_rotation(pair, v0)))
-        out += [make.damp(j, axis @ pair.angular(), damping) for axis, damping in damped]
+        out += [make.damp(j, axis @ pair.angular(), damping, kept) for axis, damping, kept in damped]
         for i, axis in enumerate(loop_axes(pair)):
             out += make.along(pair, i, axis) if axis.J is not None else []
     return [row for row in out if row.J.any()]
@@ -385,10 +385,10 @@ class RowMaker:
             v_hat = min(max(v_hat, -w / (turns * self.dt)), w / (turns * self.dt))
         return self.row("hold", joint, -1, J, v_hat, near_rigid(self.options.near_rigid_coupling, w))
 
-    def damp(self, joint, J, damping):
-        """Damp a direction [N m s]."""
+    def damp(self, joint, J, damping, kept=0.0):
+        """Damp a direction [N m s], but for a share of its rate that is kept."""
         gain = limit_gains(0.0, damping, self.dt, self.weight(J), STIFFEST)[1]
-        return self.row("damper", joint, -1, J, 0.0, 1.0 / (self.dt * gain))
+        return self.row("damper", joint, -1, J, kept * (J @ self.v0), 1.0 / (self.dt * gain))
 
     def stop(self, kind, joint, axis, J, gap, k, kd):
         """Keep a gap, whose rate is ``J v``, from closing."""

@@ -7,7 +7,7 @@ import numpy as np
 from .basics import BALL, DISTANCE, FLYING, FREE, ROD, unit
 from .clusters import tied_links
 from .rods import carried_inertia
-from .tension import LONGEST, WAVES, pivot_of
+from .tension import DAMPED, DAMPED_OF_BALLS, LONGEST, WAVES, pivot_of
 
 
 def hung_loads(m) -> dict[int, np.ndarray]:
@@ -73,8 +73,10 @@ def pulls_of(m) -> np.ndarray:
 
 
 def bends(pair, pull, axes, dt):
-    """Return ``(rows, inert)``: the axes about which a loop joint damps, each with its damping [N m s], and how much more inert
-    that makes the link that is pulled."""
+    """Return ``(rows, inert)``: axes about which a loop joint damps, and how much more inert that makes the link that is pulled.
+
+    Each axis comes with its damping [N m s] and the share of it that keeps a rate.
+    """
     m, kin = pair.m, pair.kin
     inner = {int(m.child[j]): j for j in m.order}
     count = tied_links(m, pair.a, pair.b)
@@ -89,12 +91,14 @@ def bends(pair, pull, axes, dt):
             continue
         e = unit(r)
         inertia = carried_inertia(m, kin, body, e)
-        asked = (needed - inertia) * (1.0 + min(WAVES * needed / inertia, LONGEST * count**2))
+        waves = min(WAVES * needed / inertia, LONGEST * count**2)
+        asked = (needed - inertia) * (1.0 + waves)
         if asked > most:
             most = asked
             across = np.eye(3) - np.outer(e, e)
             ball = m.type[pair.j] == BALL or len(axes) == 3
             free = np.eye(3) if ball else [R @ axis for R, axis in zip((pair.R_a, pair.R_b), axes, strict=False)]
-            rows = [(axis, asked / dt * (1.0 if ball else axis @ across @ axis)) for axis in free]
+            kept = (1.0 - (DAMPED_OF_BALLS if ball else DAMPED)) / (1.0 + waves)
+            rows = [(axis, asked / dt * (1.0 if ball else axis @ across @ axis), kept) for axis in free]
             inert = 1.0 + asked / inertia if rows else 1.0
     return rows, inert

@@ -386,12 +386,12 @@ class Multibody:
             stiffness[:] = 0.0
             applied = force.copy()
         implicit = dt * m.damping[m.public_dof] + dt * dt * stiffness
-        damped = implicit
+        lacking, kept = np.zeros(m.dofs), np.zeros(m.dofs)
         if self.position_update == "symplectic":
-            least = tension_inertia(m, kin, pulls + pulls_of(m), dt)
-            damped = np.where(least > 0.0, np.maximum(implicit, least), implicit)
-        A = M + np.diag(damped)
-        r = M @ v0 + dt * (force + outside + products)
+            least, kept = tension_inertia(m, kin, pulls + pulls_of(m), dt)
+            lacking = np.maximum(least - m.armature[m.public_dof] - implicit, 0.0)
+        A = M + np.diag(implicit + lacking)
+        r = (M + np.diag(kept * lacking)) @ v0 + dt * (force + outside + products)
         u, known = m.unknown, ~m.unknown
         v_star, loads = v0.copy(), (np.zeros(m.dofs),) * 3
         if u.any():

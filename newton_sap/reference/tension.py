@@ -1,4 +1,4 @@
-"""What the reference makes of tension: damping of joints that hang on links too light for the step (dense, float64)."""
+"""What the reference makes of tension: inertia and damping of joints that hang on links too light for the step (dense, float64)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from .basics import BALL, FLYING, quat_matrix
 WAVES, LONGEST = 1.0 / 48.0, 0.1
 """Of what a link needs over the inertia of the heavier neighbour, and of the square of the number of links: the less is what
 joints damp more, for waves along a chain."""
+DAMPED, DAMPED_OF_BALLS = 0.1, 0.5
+"""Shares of what a link lacks that damp; along the rest momentum is kept."""
 
 
 def tension_inertia(m, kin, pulls, dt):
-    """Least that damping adds to the diagonal of ``A`` beside the armature, shape (dofs,) [kg m^2]; 0 where nothing is asked.
+    """Return what tension asks of the diagonal of ``A`` beside the bodies, and the share of what is added for it that is inertia.
+
+    Shapes (dofs,), the first in [kg m^2] and 0 where nothing is asked.
 
     Args:
         m: Snapshot of the model.
@@ -20,7 +24,7 @@ def tension_inertia(m, kin, pulls, dt):
         pulls: Force that each body asks of its joint to keep to its course, shape (bodies, 3) [N].
         dt: Step [s].
     """
-    least, inner = np.zeros(m.dofs), {int(m.child[j]): j for j in m.order}
+    least, kept, inner = np.zeros(m.dofs), np.zeros(m.dofs), {int(m.child[j]): j for j in m.order}
     pull = pulls.copy()
     for j in reversed(m.order):
         if m.parent[j] >= 0:
@@ -38,12 +42,14 @@ def tension_inertia(m, kin, pulls, dt):
         has, below = (_inertia_across(m, kin, body, across) for body in (above, m.child[j]))
         if needed > has:
             links = (m.root == m.root[j]).sum()
-            damping = (needed - has) * (1.0 + min(WAVES * needed / max(has, below), LONGEST * links**2))
+            waves = min(WAVES * needed / max(has, below), LONGEST * links**2)
+            share = DAMPED_OF_BALLS if m.type[j] == BALL else DAMPED
             for k in range(m.qd_start[j], m.qd_start[j + 1]):
                 if kin.angular[k]:
                     swing = 1.0 if m.type[j] == BALL else kin.axis[k] @ across @ kin.axis[k]
-                    least[k] = damping * swing - m.armature[k]
-    return least
+                    least[k] = (needed - has) * (1.0 + waves) * swing
+                    kept[k] = (1.0 - share) / (1.0 + waves)
+    return least, kept
 
 
 def _inertia_across(m, kin, body, across):
