@@ -10,8 +10,8 @@ import pytest
 import warp as wp
 
 import newton_sap
-from newton_sap.boundary import contacts
 from newton_sap.constraints.laws import CONTACT_LAWS, contact_law
+from newton_sap.contacts import filling
 from newton_sap.gradients import recording
 from newton_sap.gradients.sensitivity import sensitivity_kernel
 from newton_sap.gradients.virtual_power import contact_power
@@ -83,8 +83,8 @@ def test_compiles_for_cuda(kernel, tmp_path, monkeypatch):
 def test_blocks_are_as_large_as_their_modules_say():
     """Trees go in small blocks, groups by warps, the list of all groups by more lanes; a module for trees has no lanes."""
     found = kernels_of_modules()
-    assert block_dim(kernels_made_for_models()["minimize lagged"]) == block_dim(contacts.fill_contacts) == BLOCK_DIM
-    assert block_dim(contacts.number_slots) == LANES_OF_A_LIST
+    assert block_dim(kernels_made_for_models()["minimize lagged"]) == block_dim(filling.fill_contacts) == BLOCK_DIM
+    assert block_dim(filling.number_slots) == LANES_OF_A_LIST
     of_trees = {name for name, kernel in found.items() if block_dim(kernel) == TREES_PER_BLOCK}
     assert {kernels.module.name for kernels in (kinematics, free_motion, integrate)} == of_trees
     for name in of_trees:
