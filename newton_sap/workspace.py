@@ -8,6 +8,17 @@ step, which are minimised together, a *tree* is a root with everything below it,
 it; a root that no joint moves flies freely. Groups, trees, links and dofs are
 contiguous: the links of a tree lie between two entries of ``tree_link_start``, and so on. Spatial vectors are angular
 first, in world axes, about the world origin.
+
+Some arrays hold something else before they hold what their comment says:
+
+- ``Motion.mass``, ``moment``, ``inertia``, ``momentum``: what is each body's own, until free motion adds subtrees up.
+- ``Motion.gained`` is ``motion_after.velocity``, until integration; ``motion_after.bias`` is its ``momentum``, before which it is read.
+- ``ContactPool.row``: twice the row, and one for a spin, while ``fill_contacts`` works; ``spin_of``: room to sort in, then marks of
+  edges (``contacts/internal_edges.py``).
+- ``ContactPool.gamma``, ``vc``, ``support``: of edges where they are touched, how they were passed, on which side, until assembly;
+  ``v_hat``: what wheels spare; ``rebound``: the restitution.
+- ``Arrivals.next``: the rows of a part, until they go to the lists of groups.
+- ``Problem.readable``, ``dv``, ``dp``: labels and sums of islands, while ``minimizer/islands.py`` works.
 """
 
 from __future__ import annotations

@@ -518,8 +518,8 @@ def test_non_finite_state_is_counted_not_hidden():
 
 
 FOREIGN_CONTACTS = """
-import newton
-import warp as wp
+import newton, warp as wp
+wp.config.enable_backward = False
 from newton_sap import SolverSAP
 
 def balls(count):

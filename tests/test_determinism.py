@@ -202,7 +202,7 @@ def test_large_groups_do_not_see_the_order_of_contacts():
     assert_same_bits(results[1:], [results[0]] * 2)
 
 
-DIGEST = "import test_determinism; print('digest', test_determinism.digest())"
+DIGEST = "import conftest, test_determinism; print('digest', test_determinism.digest())"
 
 
 def digest():

@@ -155,7 +155,6 @@ SAMPLES = {"NAME": "basic_pendulum", "SCENE": "sphere"}
 EXECUTED = {
     "newton-sap solvers": (),
     "newton-sap run basic_pendulum --test": (),
-    "newton-sap run robot_omniwheel --option contact_model=sap": ("--num-frames", "5"),
     "newton-sap compare box_on_incline --option sap.contact_model=sap": ("--num-frames", "6"),
 }
 """Documented commands that are executed, with what makes them short; every other one is stopped before its work, unless

@@ -59,7 +59,7 @@ def put(builder, mesh, place, yaw=0.0, **kwargs):
         builder.add_shape_mesh(body, mesh=mesh, cfg=cfg(**kwargs))
 
 
-@pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 240.0, 1e-3])
+@pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 240.0, pytest.param(1e-3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("size", [5.0, 0.5])
 @pytest.mark.parametrize("sides", [4, 24])
 def test_meshes_rest_on_a_box(sides, size, dt):
@@ -76,7 +76,7 @@ def test_meshes_rest_on_a_box(sides, size, dt):
     assert rig.solver.report().healthy
 
 
-@pytest.mark.parametrize("dt", [1.0 / 240.0, 1e-3])
+@pytest.mark.parametrize("dt", [1.0 / 240.0, pytest.param(1e-3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("sides", "rows"), [(4, 1), (4, 5), (24, 1)])
 def test_meshes_slide_over_tiles(sides, rows, dt):
     """As far as on a plane, and straight on; edges that Newton reports 20 um beside where they are do not stop them either."""

@@ -63,6 +63,7 @@ def test_thirty_two_lanes_find_what_one_lane_finds(scene, options):
     assert_same(run("blocks", scene, options), scene, options)
 
 
+@pytest.mark.slow
 def test_points_without_numbers_are_sorted_by_lanes():
     """Contacts that are no numbers, in any order, spoil their own world and no other."""
     one, many = together("spoilt", {})

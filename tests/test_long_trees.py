@@ -33,7 +33,10 @@ def test_one_newton_step_is_that_of_the_dense_hessian(name, seed):
 
 
 @pytest.mark.parametrize("how", ["mixed", "in blocks", "with spin"])
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize(
+    "name",
+    ["long and short", *(pytest.param(name, marks=pytest.mark.slow) for name in SCENES if name != "long and short")],
+)
 def test_minima_are_the_same(name, how, monkeypatch):
     """A float32 Hessian, blocks and conjugate gradients, and rows of spin friction lead to the reference's minimum."""
     options = {"friction_bound": "start", "max_iterations": 200}

@@ -74,6 +74,7 @@ def test_what_the_solver_makes_is_packed():
 IN_DEBUG_MODE = """
 import warp as wp
 wp.config.mode = "debug"
+wp.config.enable_backward = False
 import newton
 from newton_sap import SolverSAP
 builder = newton.ModelBuilder()

@@ -74,7 +74,9 @@ PAIRS += [
 
 
 @pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 240.0])
-@pytest.mark.parametrize(("height", "speed"), [(0.001, 2.0), (0.01, 5.0), (0.01, 10.0)])
+@pytest.mark.parametrize(
+    ("height", "speed"), [(0.001, 2.0), pytest.param(0.01, 5.0, marks=pytest.mark.slow), (0.01, 10.0)]
+)
 @pytest.mark.parametrize(("shape", "obstacle"), PAIRS)
 def test_what_does_not_touch_flies_on(shape, obstacle, height, speed, dt):
     """From wherever a step begins; half of the speed was lost where a millimetre was left, and cylinders and hulls were thrown."""
