@@ -49,9 +49,9 @@ def pytest_addoption(parser):
     """How much of the random tests to run; the usual run takes a sample."""
     parser.addoption(
         "--operations",
-        default="50",
+        default="30",
         metavar="COUNT|FIRST:END",
-        help="random sequences of operations in tests/test_operations.py (default: 50)",
+        help="random sequences of operations in tests/test_operations.py (default: 30)",
     )
     parser.addoption(
         "--device",

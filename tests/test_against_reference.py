@@ -200,7 +200,7 @@ def test_restitution_under_two_gravities_equals_the_reference(gravities):
     assert [speed > 0.01 for speed in v] == [g == 0.0 for g in gravities]
 
 
-@pytest.mark.parametrize("contact_model", ("sap", "lagged", "similar"))
+@pytest.mark.parametrize("contact_model", ("sap", "lagged", pytest.param("similar", marks=pytest.mark.slow)))
 def test_spin_friction_equals_the_reference(contact_model):
     """Torsional and rolling friction agree in every contact model, with bounds that do not hang on early iterates."""
     options = dict(contact_model=contact_model, spin_friction=True, friction_bound="start")

@@ -14,6 +14,8 @@ import newton_sap
 
 SCENE = Path(__file__).with_name("lanes_scene.py")
 LANES = "block, lane = wp.tid()"
+pytestmark = pytest.mark.slow
+
 CASES = [
     ("quadrupeds", {}),
     ("quadrupeds", {"contact_model": "sap", "precision": "mixed"}),
@@ -55,15 +57,12 @@ def assert_same(many, scene, options):
     assert np.abs(one["f"]).max() > 1.0
 
 
-@pytest.mark.parametrize(
-    ("scene", "options"), [CASES[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[1:])], ids=str
-)
+@pytest.mark.parametrize(("scene", "options"), CASES, ids=str)
 def test_thirty_two_lanes_find_what_one_lane_finds(scene, options):
     """The same scene with blocks of 1 and of 32 lanes ends in the same velocities and forces."""
     assert_same(run("blocks", scene, options), scene, options)
 
 
-@pytest.mark.slow
 def test_points_without_numbers_are_sorted_by_lanes():
     """Contacts that are no numbers, in any order, spoil their own world and no other."""
     one, many = together("spoilt", {})
@@ -75,7 +74,6 @@ def test_points_without_numbers_are_sorted_by_lanes():
     np.testing.assert_allclose(many[half:], one[half:], rtol=0.0, atol=1.0e-2)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not all(map(shutil.which, ("g++", "addr2line"))), reason="needs GCC")
 @pytest.mark.parametrize(("scene", "options"), CASES, ids=str)
 def test_barriers_keep_lanes_apart(scene, options):
@@ -86,7 +84,6 @@ def test_barriers_keep_lanes_apart(scene, options):
     assert [pair for pair in found["races"] if not all(any(s in place for s in SAME_VALUES) for place in pair)] == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("scene", "options"), CASES, ids=str)
 def test_the_order_of_the_lanes_does_not_matter(scene, options, tmp_path):
     """Between two barriers fibres go one after the other; in a copy of the package whose lanes are counted backwards, the

@@ -94,7 +94,15 @@ def assert_same_motion(*args, **options):
 
 
 @pytest.mark.parametrize(
-    ("kind", "law"), [(kind, law) for kind in COMPARED for law in LAWS if (kind, law) != ("ball", "limit")]
+    ("kind", "law"),
+    [
+        pytest.param(
+            kind, law, marks=() if (i + j) % 2 == 0 else pytest.mark.slow
+        )  # half of them, each kind and each law
+        for i, kind in enumerate(COMPARED)
+        for j, law in enumerate(LAWS)
+        if (kind, law) != ("ball", "limit")
+    ],
 )
 def test_loop_axis_moves_like_the_axis_in_the_tree(kind, law):
     """Whatever acts along an axis acts alike on a joint of the tree and on one that closes a loop."""

@@ -109,7 +109,7 @@ def test_what_comes_down_on_the_top_lands_on_it(shape, dt):
         assert rig.v[0] == pytest.approx(2.0, abs=1e-3)
 
 
-@pytest.mark.parametrize("height", [0.001, 0.02, -0.02])
+@pytest.mark.parametrize("height", [0.001, pytest.param(0.02, marks=pytest.mark.slow), -0.02])
 @pytest.mark.parametrize(
     ("shape", "obstacle"),
     [
