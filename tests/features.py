@@ -61,7 +61,7 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("passive spring", YES, f"{JOINTS}::test_passive_spring_acts_beside_a_drive", "yynnnn", "end of step, or start (`spring_integration`)"),
         Feature("armature", YES, f"{JOINTS}::test_armature_adds_inertia", "yyynny"),
         Feature("MuJoCo's direct actuators (`control.mujoco.ctrl`)", YES, "test_mujoco_actuators::test_moves_like_mujoco", "ynnnnn", "forces and servos on hinges, slides and tendons, forces on sites, free and ball joints; others: `NotImplementedError`"),
-        Feature("actuators (`newton.actuators`)", YES, "test_capture::test_control_is_live_between_replays", "yyyyyy", "stepped by the caller, arrive as `joint_f`"),
+        Feature("actuators (`newton.actuators`)", YES, "test_newton_actuators::test_a_wheel_follows_its_difference_equation", "yyyyyy", "stepped by the caller, arrive as `joint_f`"),
     ],
     "Couplings": [
         Feature("mimic joint", YES, f"{COUPLINGS}::test_mimic_moves_as_one", "yynyyy", "coefficients are live"),
