@@ -96,9 +96,8 @@ def assert_same_motion(*args, **options):
 @pytest.mark.parametrize(
     ("kind", "law"),
     [
-        pytest.param(
-            kind, law, marks=() if (i + j) % 2 == 0 else pytest.mark.slow
-        )  # half of them, each kind and each law
+        # The usual run takes half of them, with each kind and each law.
+        pytest.param(kind, law, marks=() if (i + j) % 2 == 0 else pytest.mark.slow)
         for i, kind in enumerate(COMPARED)
         for j, law in enumerate(LAWS)
         if (kind, law) != ("ball", "limit")

@@ -9,7 +9,7 @@ import warp as wp
 from ..coupling_bundles import CouplingTable
 from ..multibody.joints import flies
 from ..multibody.spatial import motion, to_vec3d
-from ..multibody.tension import DAMPED, DAMPED_OF_BALLS, pivot_of
+from ..multibody.tension import kept_share, pivot_of
 from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
 from .axis_laws import JointOptions, spring_law
 from .coupler_pool import Anchor, measure_axis, open_row, perpendicular, place_row
@@ -109,8 +109,7 @@ def taut_bends(
             out.count = count
             out.axis = axes
             out.damping = asked / dt
-            share = wp.where(count < 3 and distance < wp.float64(0.0), DAMPED, DAMPED_OF_BALLS)
-            out.kept = (wp.float64(1.0) - share) / (wp.float64(1.0) + waves)
+            out.kept = kept_share(waves, count == 3 or distance >= wp.float64(0.0))
             if out.count > 0:
                 ratio = asked / carried_inertia(m, link, out.along)
                 if distance >= wp.float64(0.0):

@@ -405,9 +405,8 @@ def fill_contacts(
         for slot in range(first + lane, start + count, wp.block_dim()):
             i = pool.row[slot] / 2  # an entry is twice the row, plus one for its spin
             spin = pool.row[slot] % 2 == 1
-            gap = measure_gap(
-                tree, bodies, shapes, m, rows, state, i
-            )  # gap_as_found, which then would not be inlined, either
+            # gap_as_found, written out: called here, too, it would not be inlined, and the stage takes twice as long.
+            gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
             if may_graze(shapes, rows, i):
                 gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
             side = surface_side(tree, shapes, rows, gap, i)

@@ -89,6 +89,15 @@ def harmonic_inertia(tree: Tree, bodies: Bodies, m: Motion, link: int, e: wp.vec
 
 
 @wp.func
+def kept_share(waves: wp.float64, about_any_axis: bool):
+    """Share of what is added along which momentum is kept: nothing of what waves need, of what the link lacks all but what damps."""
+    share = DAMPED
+    if about_any_axis:
+        share = DAMPED_OF_BALLS
+    return (wp.float64(1.0) - share) / (wp.float64(1.0) + waves)
+
+
+@wp.func
 def tension_through(
     tree: Tree, joints: Joints, bodies: Bodies, m: Motion, orders: Orders, link: int, pull: wp.vec3d, dt: wp.float64
 ):
@@ -111,11 +120,10 @@ def tension_through(
                 heavier = wp.max(inertia, harmonic_inertia(tree, bodies, m, link, e))  # where waves end
                 waves = wp.min(WAVES * needed / heavier, LONGEST * links * links)
                 out.needed = (needed - inertia) * (wp.float64(1.0) + waves)
-                share = DAMPED_OF_BALLS
-                if not turns_freely(joints, joint):
+                about_any_axis = turns_freely(joints, joint)
+                if not about_any_axis:
                     out.along = e
-                    share = DAMPED
-                out.kept = (wp.float64(1.0) - share) / (wp.float64(1.0) + waves)
+                out.kept = kept_share(waves, about_any_axis)
     return out
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from .basics import BALL, DISTANCE, FLYING, FREE, ROD, unit
 from .clusters import tied_links
 from .rods import carried_inertia
-from .tension import DAMPED, DAMPED_OF_BALLS, LONGEST, WAVES, pivot_of
+from .tension import LONGEST, WAVES, kept_share, pivot_of
 
 
 def hung_loads(m) -> dict[int, np.ndarray]:
@@ -98,7 +98,7 @@ def bends(pair, pull, axes, dt):
             across = np.eye(3) - np.outer(e, e)
             ball = m.type[pair.j] == BALL or len(axes) == 3
             free = np.eye(3) if ball else [R @ axis for R, axis in zip((pair.R_a, pair.R_b), axes, strict=False)]
-            kept = (1.0 - (DAMPED_OF_BALLS if ball else DAMPED)) / (1.0 + waves)
+            kept = kept_share(waves, ball)
             rows = [(axis, asked / dt * (1.0 if ball else axis @ across @ axis), kept) for axis in free]
             inert = 1.0 + asked / inertia if rows else 1.0
     return rows, inert

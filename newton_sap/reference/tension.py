@@ -43,13 +43,17 @@ def tension_inertia(m, kin, pulls, dt):
         if needed > has:
             links = (m.root == m.root[j]).sum()
             waves = min(WAVES * needed / max(has, below), LONGEST * links**2)
-            share = DAMPED_OF_BALLS if m.type[j] == BALL else DAMPED
             for k in range(m.qd_start[j], m.qd_start[j + 1]):
                 if kin.angular[k]:
                     swing = 1.0 if m.type[j] == BALL else kin.axis[k] @ across @ kin.axis[k]
                     least[k] = (needed - has) * (1.0 + waves) * swing
-                    kept[k] = (1.0 - share) / (1.0 + waves)
+                    kept[k] = kept_share(waves, m.type[j] == BALL)
     return least, kept
+
+
+def kept_share(waves, ball):
+    """Return the share of what is added along which momentum is kept."""
+    return (1.0 - (DAMPED_OF_BALLS if ball else DAMPED)) / (1.0 + waves)
 
 
 def _inertia_across(m, kin, body, across):
