@@ -11,7 +11,7 @@ from ..coupling_bundles import CouplingTable
 from ..multibody.spatial import angular, cross_motion, motion, rotation_vector, to_vec3d, velocity_at
 from ..runtime.packed import pack_couplers, pack_motion, pack_problem, pack_tree
 from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
-from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput, JointOptions, row_law
+from .axis_laws import NO_LIMIT, NO_VELOCITY_LIMIT, UNBOUNDED, JointInput, JointOptions, row_law
 from .ball_limits import ball_limit_rows
 from .clamped_linear import near_rigid, rigid_delay
 from .coupler_pool import (
@@ -25,6 +25,7 @@ from .coupler_pool import (
     clear_rest,
     couple_row,
     first_unknown,
+    inverse_mass,
     open_row,
     perpendicular,
     relative_bias,
@@ -53,6 +54,8 @@ PARALLEL = wp.constant(wp.float64(1.0e-2))
 """Square of the sine of an angle up to which two axes count as one: 6 degrees."""
 FAINT = wp.constant(wp.float64(1.0e-4))
 """Share of the w a row could have below which it softens; w goes with the square of the Jacobian."""
+UNHURRIED = wp.constant(wp.float64(0.25))
+"""Share of velocity limits at which coordinates close gaps: what moves with them may need a few times what they do alone."""
 
 
 @wp.func
@@ -460,8 +463,26 @@ def coordinate_error(
 
 
 @wp.func
+def closing_speed(tree: Tree, joints: Joints, pool: CouplerPool, problem: Problem, row: int, base: int):
+    """The most at which a row's gap closes: each dof has its share of it, none more than ``UNHURRIED`` of its velocity limit.
+
+    A limit that stops one of two that move towards each other leaves both with what the other gained, for good.
+    """
+    fastest = UNBOUNDED
+    w = inverse_mass(pool, problem, row, base, wp.float64(0.0))
+    for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
+        u = base + pool.unknown[s]
+        limit = joints.velocity_limit[tree.dofs[problem.dof[u]].qd]
+        share = wp.abs(pool.J[s]) * problem.scale[u] * problem.scale[u]
+        if limit > 0.0 and limit < NO_VELOCITY_LIMIT and share > wp.float64(0.0):
+            fastest = wp.min(fastest, UNHURRIED * wp.float64(limit) * w / share)
+    return fastest
+
+
+@wp.func
 def coordinate_rows(
     tree: Tree,
+    joints: Joints,
     table: CouplingTable,
     m: Motion,
     pool: CouplerPool,
@@ -480,9 +501,11 @@ def coordinate_rows(
         add_term(tree, m, pool, problem, row, table.dof_a[c] + i, wp.float64(1.0))
         if table.dof_b[c] >= 0:
             add_term(tree, m, pool, problem, row, table.dof_b[c] + i, -slope)
-        close_row(
-            pool, problem, row, base, Leverage(), gap, rigid_delay(dt), -UNBOUNDED, step.options.coupling_beta, dt
-        )
+        tau = rigid_delay(dt)
+        farthest = (dt + tau) * closing_speed(tree, joints, pool, problem, row, base)
+        if wp.abs(gap) > farthest:  # no clamp, which would take NaN for a number
+            gap = wp.sign(gap) * farthest
+        close_row(pool, problem, row, base, Leverage(), gap, tau, -UNBOUNDED, step.options.coupling_beta, dt)
         row = row + 1
     return row
 
@@ -525,7 +548,7 @@ def assemble_couplings(
         kind = table.kind[c]
         if is_enabled(table, c):
             if kind == COORDINATES:
-                row = coordinate_rows(tree, table, m, pool, problem, c, row, step, dt)
+                row = coordinate_rows(tree, joints, table, m, pool, problem, c, row, step, dt)
             elif kind == LOOP_LAWS or kind == LOOP_FORCES:
                 forces = int(kind == LOOP_FORCES)
                 row = loop_axis_rows(tree, joints, table, m, pool, problem, c, row, forces, step, dt)
