@@ -7,6 +7,7 @@ Warp's functions are inlined while they are small or called from few places; oth
 import warp as wp
 
 from ..workspace import Bodies, Motion, Shapes, StateArrays, Tree
+from .facing import face_plane, may_face
 from .gaps import Gap, leave_by_face, measure_gap
 from .grazing import may_graze
 from .materials import ContactOptions
@@ -42,6 +43,8 @@ def gap_now(tree: Tree, bodies: Bodies, shapes: Shapes, m: Motion, rows: Contact
         gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
     if may_turn(shapes, rows, i):
         gap = roll_on(tree, shapes, m, rows, state, gap, i)
+    if may_face(shapes, rows, i):
+        gap = face_plane(shapes, m, rows, gap, i)
     return gap
 
 
@@ -60,6 +63,8 @@ def touched_now(
     """From a gap as found to all of it in this step: what rolls is touched elsewhere, and what flies past an edge meets no face."""
     if may_roll(shapes, rows, i):
         gap = roll_on(tree, shapes, m, rows, state, gap, i)
+    if may_face(shapes, rows, i):
+        gap = face_plane(shapes, m, rows, gap, i)
     if may_pass(shapes, rows, options, gap, i):
         gap = longest_apart(tree, shapes, m, rows, state, gap, i, dt)
     return gap

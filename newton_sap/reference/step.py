@@ -28,6 +28,7 @@ from .convex import (
 )
 from .couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured, require_known
 from .edges import Place, internal_edges, rolled_over
+from .facing import face_plane
 from .flight import straighten
 from .grazing import leave_by_face
 from .hunt_crossley import HuntCrossley
@@ -344,6 +345,7 @@ class ReferenceSolver(Multibody):
             n, support, surface = leave_by_face(self.model, kin, shapes, unit(n), support, surface, margin)
             found = surface
             support, surface, passed = roll_on(self.model, kin, shapes, n, support, surface)
+            support, surface = face_plane(self.model, kin, shapes, n, support, surface)
             phi0 = n @ (support[1] - support[0]) - sum(margin)
             spared, apart = 0.0, phi0
             if phi0 > 0.0 and not self.options.dissipation_ahead_of_touch:
