@@ -134,8 +134,8 @@ def allocate_stats(topology, device) -> Stats:
 def read_report(
     stats: Stats,
     group_world: np.ndarray,
-    capacity: int,
-    memory: int,
+    capacity: int = 0,
+    memory: int = 0,
     of_state: dict[str, np.ndarray] | None = None,
 ) -> SolverReport:
     """Copy the counters to the host, beside energies and momenta where given; synchronises the device."""

@@ -7,6 +7,7 @@ from typing import Any
 import warp as wp
 
 _DEPTH = 4
+_PLAIN = frozenset((str, bytes, bool, int, float, type(None)))
 
 
 def memory_by_buffer(solver: Any, model: Any, contacts: Any = None) -> dict[str, int]:
@@ -31,17 +32,17 @@ def _arrays(value: Any, depth: int, met: set[int]):
     if isinstance(value, wp.array):
         yield value
         return
-    if depth == 0 or id(value) in met or isinstance(value, (str, bytes, int, float, type, type(None))):
+    if depth == 0 or id(value) in met or type(value) in _PLAIN or isinstance(value, type):
         return
     if getattr(value, "borrows_arrays", False):
         return
     met.add(id(value))
-    if isinstance(value, dict):
-        parts = list(value.values())
-    elif isinstance(value, (list, tuple)):
-        parts = list(value)
+    if isinstance(value, (dict, list, tuple)):
+        parts = value.values() if isinstance(value, dict) else value
+        if _PLAIN.issuperset(map(type, parts)):  # labels and such, one per joint or shape of every world
+            return
     elif type(value).__module__.startswith(("newton", "mujoco_warp", "warp._src.codegen")):
-        parts = list(getattr(value, "__dict__", {}).values())
+        parts = getattr(value, "__dict__", {}).values()
     else:
         return
     for part in parts:

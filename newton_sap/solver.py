@@ -345,14 +345,14 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
 
     def _raise_failures(self) -> None:
         """Raise what this step added to the counts of failures."""
-        before, self._last_report = self._last_report, self.report()
+        room = contact_capacity(self.pool, self.options.spin_friction)
+        before, self._last_report = self._last_report, read_report(self.stats, self.topology.group_world, room)
         require_healthy(self._last_report, before)
 
     # The rest of the contract -----------------------------------------------------------------------------------
 
     def reset(self, state, world_mask=None, flags=None) -> None:
-        """Forget the counters of the chosen worlds, what a state of theirs remembers of Newton's tendons, and where their
-        kinematic bodies were.
+        """Forget the counters of the chosen worlds, and what their tendons (of Newton) and kinematic bodies were at before.
 
         SAP keeps nothing else from step to step: every solve starts from the state's own velocity.
 
@@ -368,7 +368,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self._forget_tendons(state, inputs[-1])
         self.kinematic_roots.forget(self, inputs[-1])
         if self.options.strict and not self.device.is_capturing:
-            self._last_report = self.report()
+            self._last_report = read_report(self.stats, self.topology.group_world)
 
     def notify_model_changed(self, flags: newton.ModelFlags | int) -> None:
         """Take note of changed model arrays.

@@ -12,16 +12,17 @@ Initialize = TypeVar("Initialize", bound=Callable[..., Any])
 """A constructor, with its signature."""
 
 
-def suggestion(name: object, known: Iterable[object], most: int = 1) -> str:
-    """Return ``"; did you mean 'x'?"`` with the nearest of the known names, or an empty string if none is near."""
-    close = get_close_matches(str(name), [str(candidate) for candidate in known], n=most)
+def suggestion(name: object, known: Iterable[object], most: int = 1, near: float = 0.6) -> str:
+    """Return ``"; did you mean 'x'?"`` with the nearest of the known names, or an empty string if none is near (of 1)."""
+    close = get_close_matches(str(name), [str(candidate) for candidate in known], n=most, cutoff=near)
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 def unknown_option(owner: type, name: str, known: Iterable[str]) -> str:
     """Return the message about a keyword that a class does not take, and which of Newton's solvers takes it."""
-    known = list(known)
-    hint = suggestion(name, known) or f"{_taken_elsewhere(name)} (options: {', '.join(known) or 'none'})"
+    known, elsewhere = list(known), _taken_elsewhere(name)
+    hint = suggestion(name, known, near=0.8 if elsewhere else 0.6)  # what another solver takes is rarely misspelt
+    hint = hint or f"{elsewhere} (options: {', '.join(known) or 'none'})"
     return f"{owner.__name__} has no option {name!r}{hint}"
 
 

@@ -48,6 +48,16 @@ WRONG = {
         TypeError,
         "SolverSAP has no option 'njmax', which is one of SolverMuJoCo: leave it out, see docs/guides/from_mujoco.md (options: preset, ",
     ),
+    "keyword of another solver that looks like one of this": (
+        lambda: SolverSAP(model(), use_mujoco_contacts=False),
+        TypeError,
+        "SolverSAP has no option 'use_mujoco_contacts', which is one of SolverMuJoCo: leave it out, see docs/guides/from_mujoco.md",
+    ),
+    "keyword of another solver that this has by a longer name": (
+        lambda: SolverSAP(model(), iterations=3),
+        TypeError,
+        "SolverSAP has no option 'iterations'; did you mean 'max_iterations'?",
+    ),
     "keyword of no solver": (
         lambda: SolverSAP(model(), qqq=3),
         TypeError,
