@@ -65,6 +65,8 @@ class SolverReport:
     """Arrays the solver holds beside the model's [bytes]."""
     steps: int
     """Steps since construction or reset."""
+    contacts_given: bool
+    """Whether any step was given contacts, or a pipeline of the solver's own found them."""
     kinetic_energy: np.ndarray | None = None
     """Of the state given to ``report(state)`` [J]: bodies and armatures, of tendons as well; None without a state."""
     potential_energy: np.ndarray | None = None
@@ -94,6 +96,9 @@ class SolverReport:
             values = values[np.isfinite(values)]
             return f"{np.mean(values):.3g} mean, {np.max(values):.3g} max" if len(values) else "-"
 
+        found = summary(self.contacts)
+        if not self.contacts_given:
+            found = "no step was given any: pipeline.collide(state, contacts) finds them"
         lines = {
             "steps": self.steps,
             "groups": len(self.world),
@@ -101,7 +106,7 @@ class SolverReport:
             "iterations, any step": summary(self.iterations_max),
             "line search evaluations": summary(self.line_search_evaluations),
             "residual / scale": summary(self.residual / np.maximum(self.scale, 1e-300)),
-            "contacts, last step": summary(self.contacts),
+            "contacts, last step": found,
             "contacts, any step": summary(self.contacts_peak),
             "penetration [m]": summary(self.penetration),
             "stopped because": ", ".join(sorted({REASONS[r] for r in self.reason})) or "-",
@@ -137,6 +142,7 @@ def read_report(
     capacity: int = 0,
     memory: int = 0,
     of_state: dict[str, np.ndarray] | None = None,
+    contacts_given: bool = True,
 ) -> SolverReport:
     """Copy the counters to the host, beside energies and momenta where given; synchronises the device."""
     groups = stats.groups.numpy()
@@ -150,6 +156,7 @@ def read_report(
         contact_capacity=capacity,
         memory=memory,
         steps=int(groups["steps"].max(initial=0)),
+        contacts_given=contacts_given,
         **{name: groups[name].copy() for name in names},
         **(of_state or {}),
     )

@@ -13,7 +13,7 @@ from . import attributes
 from . import observables as observe
 from .at_rest import apply_damping_ratios, check_mass_matrix
 from .boundary import bundles, couplings, output
-from .boundary.capacity import contact_capacity, newton_capacity
+from .boundary.capacity import newton_capacity
 from .boundary.convention import SapControl, SapState
 from .boundary.detection import OwnedDetection
 from .boundary.given_contacts import GivenContacts
@@ -345,8 +345,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
 
     def _raise_failures(self) -> None:
         """Raise what this step added to the counts of failures."""
-        room = contact_capacity(self.pool, self.options.spin_friction)
-        before, self._last_report = self._last_report, read_report(self.stats, self.topology.group_world, room)
+        before, self._last_report = self._last_report, read_report(self.stats, self.topology.group_world, self._room())
         require_healthy(self._last_report, before)
 
     # The rest of the contract -----------------------------------------------------------------------------------
@@ -474,8 +473,8 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         require_no_capture(self.device, "report()")
         mechanics = None if state is None else energy_and_momentum(self, state)
         memory = sum(memory_by_buffer(self, self.model, self._contacts_seen).values())
-        room = contact_capacity(self.pool, self.options.spin_friction)
-        return read_report(self.stats, self.topology.group_world, room, memory, mechanics)
+        known = dict(memory=memory, of_state=mechanics, contacts_given=self._contacts_seen is not None)
+        return read_report(self.stats, self.topology.group_world, self._room(), **known)
 
     def inspect(self) -> Inspection:
         """Velocities and mass matrix of the last step in float64, for debugging.

@@ -209,6 +209,25 @@ def test_asking_changes_nothing():
     assert set(FIELDS) < {f.name for f in dataclasses.fields(report)}
 
 
+def test_a_report_says_that_no_contacts_were_given():
+    """Who comes from a solver that collides by itself sees why everything falls through the floor."""
+    builder = newton.ModelBuilder()
+    builder.add_shape_sphere(builder.add_body(xform=wp.transform((0.0, 0.0, 0.1))), radius=0.1)
+    builder.add_ground_plane()
+    model = builder.finalize()
+    solver, state, pipeline = SolverSAP(model), model.state(), newton.CollisionPipeline(model)
+    solver.step(state, state, None, None, DT)
+    report = solver.report()
+    assert not report.contacts_given and "no step was given any: pipeline.collide(state, contacts)" in str(report)
+    contacts = pipeline.contacts()
+    pipeline.collide(state, contacts)
+    solver.step(state, state, None, contacts, DT)
+    assert solver.report().contacts_given and "1 mean, 1 max" in str(solver.report())
+    own = SolverSAP(model, collision_pipeline=newton.CollisionPipeline(model))
+    own.step(state, state, None, None, DT)
+    assert own.report().contacts_given
+
+
 @pytest.mark.parametrize("worlds", (0, 3))
 def test_no_bodies_have_no_energy(worlds):
     """A model of nothing but the ground and particles has a report, with zeros for each of its groups."""

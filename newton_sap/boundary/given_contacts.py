@@ -6,7 +6,7 @@ import newton
 
 from ..contacts.rows import ContactRows
 from ..workspace import Pools
-from .capacity import contact_storage, large_group_storage
+from .capacity import contact_capacity, contact_storage, large_group_storage
 
 
 class GivenContacts:
@@ -44,6 +44,10 @@ class GivenContacts:
             )
         self._outgrown.append((self.arrivals, self.pool, self.large))  # graphs recorded with them may be replayed
         self._allocate_contacts(rows)
+
+    def _room(self) -> int:
+        """How many contacts may act in a step."""
+        return contact_capacity(self.pool, self.options.spin_friction)
 
     def _allocate_contacts(self, rows: int) -> None:
         """Make lists for ``rows`` contacts of Newton, and slots for those that act."""
