@@ -55,7 +55,7 @@ PARALLEL = wp.constant(wp.float64(1.0e-2))
 FAINT = wp.constant(wp.float64(1.0e-4))
 """Share of the w a row could have below which it softens; w goes with the square of the Jacobian."""
 UNHURRIED = wp.constant(wp.float64(0.25))
-"""Share of velocity limits at which coordinates close gaps: what moves with them may need a few times what they do alone."""
+"""Share of velocity limits at which gaps close: what moves with a dof may need a few times what it does alone."""
 
 
 @wp.func
@@ -302,6 +302,28 @@ def time_ahead(options: JointOptions, m: Motion, a: Anchor, b: Anchor, dt: wp.fl
 
 
 @wp.func
+def keep_unhurried(tree: Tree, joints: Joints, pool: CouplerPool, problem: Problem, row: int, base: int):
+    """Let a row close its error no faster than takes a dof, by its share of the row's rate, to ``UNHURRIED`` of its velocity limit.
+
+    A limit that stops one of two that move towards each other leaves both with what the other gained, for good.
+    """
+    asked = wp.abs(pool.law[row].v_hat)
+    w = inverse_mass(pool, problem, row, base, wp.float64(0.0))
+    kept = wp.float64(1.0)
+    for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
+        u = base + pool.unknown[s]
+        limit = joints.velocity_limit[tree.dofs[problem.dof[u]].qd]
+        if limit > 0.0 and limit < NO_VELOCITY_LIMIT:
+            rate = asked * wp.abs(pool.J[s]) * problem.scale[u] * problem.scale[u] / w
+            if rate * kept > UNHURRIED * wp.float64(limit):
+                kept = UNHURRIED * wp.float64(limit) / rate
+    if kept < wp.float64(1.0):
+        law = pool.law[row]
+        law.v_hat *= kept
+        pool.law[row] = law
+
+
+@wp.func
 def held_row(shifts: Held, turns: Held, acceleration: wp.spatial_vectord, ahead: wp.float64, i: int):
     """The i-th of all held directions: its covector, the error of which the step is to leave half, and where it is held."""
     point = wp.vec3d()
@@ -349,7 +371,10 @@ def hold_bodies(
             tree, m, pool, problem, row, a.link, b.link, F, point, error, rigid_delay(dt), -UNBOUNDED, inert, options.coupling_beta, dt,
         )  # fmt: skip
     base = first_unknown(tree, pool, problem, c)
-    bound_asks(pool, problem, row - shifts.count - turns.count, shifts.count, turns.count, base, dt)
+    first = row - shifts.count - turns.count
+    bound_asks(pool, problem, first, shifts.count, turns.count, base, dt)
+    for held in range(first, row):
+        keep_unhurried(tree, joints, pool, problem, held, base)
     return row
 
 
@@ -463,23 +488,6 @@ def coordinate_error(
 
 
 @wp.func
-def closing_speed(tree: Tree, joints: Joints, pool: CouplerPool, problem: Problem, row: int, base: int):
-    """The most at which a row's gap closes: each dof has its share of it, none more than ``UNHURRIED`` of its velocity limit.
-
-    A limit that stops one of two that move towards each other leaves both with what the other gained, for good.
-    """
-    fastest = UNBOUNDED
-    w = inverse_mass(pool, problem, row, base, wp.float64(0.0))
-    for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
-        u = base + pool.unknown[s]
-        limit = joints.velocity_limit[tree.dofs[problem.dof[u]].qd]
-        share = wp.abs(pool.J[s]) * problem.scale[u] * problem.scale[u]
-        if limit > 0.0 and limit < NO_VELOCITY_LIMIT and share > wp.float64(0.0):
-            fastest = wp.min(fastest, UNHURRIED * wp.float64(limit) * w / share)
-    return fastest
-
-
-@wp.func
 def coordinate_rows(
     tree: Tree,
     joints: Joints,
@@ -501,11 +509,10 @@ def coordinate_rows(
         add_term(tree, m, pool, problem, row, table.dof_a[c] + i, wp.float64(1.0))
         if table.dof_b[c] >= 0:
             add_term(tree, m, pool, problem, row, table.dof_b[c] + i, -slope)
-        tau = rigid_delay(dt)
-        farthest = (dt + tau) * closing_speed(tree, joints, pool, problem, row, base)
-        if wp.abs(gap) > farthest:  # no clamp, which would take NaN for a number
-            gap = wp.sign(gap) * farthest
-        close_row(pool, problem, row, base, Leverage(), gap, tau, -UNBOUNDED, step.options.coupling_beta, dt)
+        close_row(
+            pool, problem, row, base, Leverage(), gap, rigid_delay(dt), -UNBOUNDED, step.options.coupling_beta, dt
+        )
+        keep_unhurried(tree, joints, pool, problem, row, base)
         row = row + 1
     return row
 

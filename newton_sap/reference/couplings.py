@@ -37,8 +37,8 @@ NO_LIMIT = 1.0e9
 """A position bound this large means "none"; Newton's own is 1e10."""
 NO_VELOCITY_LIMIT = 1.0e6
 """A velocity bound this large means "none"; it is Newton's default."""
-SPEED_GIVES = 0.01
-"""How much a velocity limit gives way against a near-rigid row."""
+SPEED_GIVES, UNHURRIED = 0.01, 0.25
+"""How much a velocity limit gives way against a near-rigid row, and the share of it at which gaps close."""
 GIMBAL_LOCK = 1.0e-3
 CHORD = 0.9
 """Share of what chords strain a cable that is no tension."""
@@ -374,7 +374,17 @@ class RowMaker:
             asks = Q @ np.clip(Q.T @ (scale * [rows[i].v_hat for i in moving]), -fastest, fastest)
             for i, v_hat in zip(moving, asks / scale, strict=True):
                 rows[i] = replace(rows[i], v_hat=float(v_hat))
-        return rows
+        return [self._unhurried(row) for row in rows]
+
+    def _unhurried(self, row):
+        """Let a row close its error no faster than takes a dof, by its share, to a quarter of its velocity limit."""
+        moves = self.m.unknown & (row.J[0] != 0.0)
+        limit, J = self.m.velocity_limit[self.m.public_dof][moves], np.abs(row.J[0][moves])
+        shares = J / np.diag(self.A)[moves]
+        limited = (limit > 0.0) & (limit < NO_VELOCITY_LIMIT) & (row.v_hat != 0.0)
+        rates = np.abs(row.v_hat) * shares[limited] / (J @ shares)
+        kept = np.min(UNHURRIED * limit[limited] / rates, initial=1.0)
+        return replace(row, v_hat=row.v_hat * kept)
 
     def hold(self, joint, ahead, inert, J, gap, acceleration, bend):
         """Hold a direction: its error halves in a step, or closes as fast as its Jacobian keeps what it promises."""
