@@ -312,7 +312,10 @@ def keep_unhurried(tree: Tree, joints: Joints, pool: CouplerPool, problem: Probl
     kept = wp.float64(1.0)
     for s in range(row * pool.stride, row * pool.stride + pool.support[row]):
         u = base + pool.unknown[s]
-        limit = joints.velocity_limit[tree.dofs[problem.dof[u]].qd]
+        dof = tree.dofs[problem.dof[u]].qd
+        limit = float(0.0)
+        if dof >= 0:  # else of a body that no joint moves
+            limit = joints.velocity_limit[dof]
         if limit > 0.0 and limit < NO_VELOCITY_LIMIT:
             rate = asked * wp.abs(pool.J[s]) * problem.scale[u] * problem.scale[u] / w
             if rate * kept > UNHURRIED * wp.float64(limit):
