@@ -351,7 +351,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
     # The rest of the contract -----------------------------------------------------------------------------------
 
     def reset(self, state, world_mask=None, flags=None) -> None:
-        """Forget the counters of the chosen worlds, and what their tendons (of Newton) and kinematic bodies were at before.
+        """Forget the counters of the chosen worlds, where their kinematic bodies were and what Newton's tendons in a state remember.
 
         SAP keeps nothing else from step to step: every solve starts from the state's own velocity.
 
