@@ -71,6 +71,5 @@ def test_a_loop_within_velocity_limits_is_the_references(apart):
     for _ in range(2):
         truth = ReferenceSolver(model, **tight()).step(state, model.control(), None, 1.0 / 240.0)
         solver.step(state, state, None, None, 1.0 / 240.0)
-        np.testing.assert_allclose(
-            solver.inspect().v[:3], truth.v[:3], atol=1e-7
-        )  # the loop joint has rates of its own
+        # The loop joint has rates of its own.
+        np.testing.assert_allclose(solver.inspect().v[:3], truth.v[:3], atol=1e-7)

@@ -190,10 +190,16 @@ def friction_law(options: JointOptions, axis: Axis, friction: wp.float32, dt: wp
 
 
 @wp.func
+def limits_nothing(velocity_limit: wp.float32):
+    """Whether a velocity limit stands for none; what is no number does not."""
+    return velocity_limit >= NO_VELOCITY_LIMIT or velocity_limit <= 0.0
+
+
+@wp.func
 def velocity_limit_law(joints: Joints, options: JointOptions, axis: Axis):
     """|v| <= limit."""
     limit = joints.velocity_limit[axis.newton_dof]
-    if limit >= NO_VELOCITY_LIMIT or limit <= 0.0:
+    if limits_nothing(limit):
         return RowLaw()
     speed = wp.float64(limit)
     R = SPEED_GIVES * near_rigid(options.beta, axis.w)

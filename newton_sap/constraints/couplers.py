@@ -11,7 +11,7 @@ from ..coupling_bundles import CouplingTable
 from ..multibody.spatial import angular, cross_motion, motion, rotation_vector, to_vec3d, velocity_at
 from ..runtime.packed import pack_couplers, pack_motion, pack_problem, pack_tree
 from ..workspace import CouplerPool, Joints, Motion, Problem, Tree
-from .axis_laws import NO_LIMIT, NO_VELOCITY_LIMIT, UNBOUNDED, JointInput, JointOptions, row_law
+from .axis_laws import NO_LIMIT, UNBOUNDED, JointInput, JointOptions, limits_nothing, row_law
 from .ball_limits import ball_limit_rows
 from .clamped_linear import near_rigid, rigid_delay
 from .coupler_pool import (
@@ -316,7 +316,7 @@ def keep_unhurried(tree: Tree, joints: Joints, pool: CouplerPool, problem: Probl
         limit = float(0.0)
         if dof >= 0:  # else of a body that no joint moves
             limit = joints.velocity_limit[dof]
-        if limit > 0.0 and limit < NO_VELOCITY_LIMIT:
+        if not limits_nothing(limit):
             rate = asked * wp.abs(pool.J[s]) * problem.scale[u] * problem.scale[u] / w
             if rate * kept > UNHURRIED * wp.float64(limit):
                 kept = UNHURRIED * wp.float64(limit) / rate

@@ -14,7 +14,6 @@ from ..multibody.spatial import motion, rotation_vector, to_vec3d
 from ..workspace import CouplerPool, Joints, Motion, Problem, RowLaw, Tree
 from .axis_laws import (
     NO_LIMIT,
-    NO_VELOCITY_LIMIT,
     Axis,
     JointInput,
     armature_law,
@@ -22,6 +21,7 @@ from .axis_laws import (
     dry_friction,
     effort_law,
     friction_law,
+    limits_nothing,
     lower_limit_law,
     passive_law,
     upper_limit_law,
@@ -217,7 +217,7 @@ def loop_drive(joints: Joints, step: JointInput, joint: int, i: int, q: wp.float
 def has_laws(joints: Joints, k: int):
     """Whether limits, a drive or dry friction are set; a NaN counts as set."""
     free = joints.limit_lower[k] <= -NO_LIMIT and joints.limit_upper[k] >= NO_LIMIT
-    unlimited = joints.velocity_limit[k] >= NO_VELOCITY_LIMIT or joints.velocity_limit[k] <= 0.0
+    unlimited = limits_nothing(joints.velocity_limit[k])
     unresisted = unlimited and dry_friction(joints, k) <= 0.0
     return not (free and unresisted and joints.target_ke[k] + joints.target_kd[k] <= 0.0)
 

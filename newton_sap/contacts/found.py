@@ -37,7 +37,7 @@ def gap_as_found(tree: Tree, bodies: Bodies, shapes: Shapes, m: Motion, rows: Co
 
 @wp.func
 def gap_now(tree: Tree, bodies: Bodies, shapes: Shapes, m: Motion, rows: ContactRows, state: StateArrays, i: int):
-    """That gap with the ``phi0`` of this step, for who asks for no more: of what rolls, cylinders alone have another one now."""
+    """That gap with the ``phi0`` of this step, for who asks for no more: of what rolls, cylinders alone have another one now, and so have boxes on planes."""
     gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
     if may_graze(shapes, rows, i):
         gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
