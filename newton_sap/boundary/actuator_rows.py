@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import newton
@@ -48,8 +48,8 @@ class ActuatorRows:
     row: np.ndarray
     traits: np.ndarray
     tendon_bounded: np.ndarray
-    site: list[int]
-    joint: list[int]
+    site: np.ndarray
+    joint: np.ndarray
     drive_range: np.ndarray
     target_range: np.ndarray
     coord: np.ndarray
@@ -58,7 +58,7 @@ class ActuatorRows:
     @property
     def pushes_bodies(self) -> bool:
         """Whether some act on sites, or on free or ball joints."""
-        return bool(self.site)
+        return len(self.site) > 0
 
 
 def read_actuators(model) -> ActuatorRows | None:
@@ -77,18 +77,18 @@ def read_actuators(model) -> ActuatorRows | None:
     rows.warn_of_limits()
     drive_range, target_range = rows.drive_ranges(), rows.target_ranges()
     bounded = bool((np.abs(np.hstack([drive_range, target_range])) < NO_BOUND).any())
-    if not rows.direct and not bounded:
+    if not len(rows.direct) and not bounded:
         return None
-    entries = sorted((axis, a) for a in rows.direct for axis in rows.axes_of(a))
+    axis, row = rows.entries()
     return ActuatorRows(
         count=len(rows.axis),
         changes_drives=bounded or bool(rows.is_servo()[rows.direct].any()) or rows.has_motor_beside_drive(),
-        axis_start=np.searchsorted([axis for axis, _ in entries], np.arange(rows.axis_count + 1)),
-        row=np.array([a for _, a in entries], dtype=np.int32),
+        axis_start=np.searchsorted(axis, np.arange(rows.axis_count + 1)),
+        row=row.astype(np.int32),
         traits=rows.traits(),
         tendon_bounded=rows.tendon_bounded(),
-        site=rows.site if rows.pushes_bodies else [],
-        joint=rows.joint if rows.pushes_bodies else [],
+        site=rows.site if rows.pushes_bodies else rows.site[:0],
+        joint=rows.joint if rows.pushes_bodies else rows.joint[:0],
         drive_range=drive_range,
         target_range=target_range,
         coord=rows.coord,
@@ -128,13 +128,15 @@ class _Rows:
         self._first_body = model.joint_dof_count + (len(self._tendons.dofs) if self._tendons else 0)
         on_site = bool((acts & (self["trntype"] == _SITE)).any())
         self._shape_body = whole_of(model).shape_body.numpy() if on_site else np.zeros(0, int)
-        self.site = [self._find_site(a) for a in range(len(source))]
-        self.axis = [self._find_axis(a) for a in range(len(source))]
-        acts &= np.array(self.axis) != ELSEWHERE
-        self.direct = np.flatnonzero((source == _DIRECT) & acts).tolist()
-        self._of_model = np.flatnonzero((source != _DIRECT) & acts).tolist()
-        self.joint = [self._find_pushing_joint(axis) for axis in self.axis]
-        self.pushes_bodies = on_site or any(self.joint[a] >= 0 for a in self.direct)
+        self.site = np.full(len(source), -1)
+        for a in np.flatnonzero(self["trntype"] == _SITE):
+            self.site[a] = self._find_site(a)
+        self.axis = self._find_axes()
+        acts &= self.axis != ELSEWHERE
+        self.direct = np.flatnonzero((source == _DIRECT) & acts)
+        self._of_model = np.flatnonzero((source != _DIRECT) & acts)
+        self.joint = self._find_pushing_joints()
+        self.pushes_bodies = on_site or bool((self.joint[self.direct] >= 0).any())
         self.axis_count = self._first_body + (model.body_count if self.pushes_bodies else 0)
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -153,63 +155,67 @@ class _Rows:
         )
         return traits + IN_PARENT * (self["trntype"] == _JOINT_IN_PARENT)
 
-    def axes_of(self, a: int) -> list[int]:
-        """The axes a direct actuator acts on: one, but for a ball joint's, whose axes are the bodies of the joint."""
-        joint = self.joint[a]
-        if joint < 0:
-            return [self.axis[a]]
-        bodies = (int(self._child[joint]), int(self._parent[joint]))
-        return [self._first_body + body for body in bodies if body >= 0]
+    def entries(self) -> tuple[np.ndarray, np.ndarray]:
+        """Each axis with each direct actuator on it, in order: one axis per actuator, but of a ball joint the bodies on both sides."""
+        joint = self.joint[self.direct]
+        on_axis, on_joint = self.direct[joint < 0], self.direct[joint >= 0]
+        bodies = np.hstack([side[joint[joint >= 0]] for side in (self._child, self._parent)])
+        axis = np.hstack([self.axis[on_axis], self._first_body + bodies[bodies >= 0]])
+        row = np.hstack([on_axis, np.tile(on_joint, 2)[bodies >= 0]])
+        order = np.lexsort((row, axis))
+        return axis[order], row[order]
 
     def require_simulated(self) -> None:
         """Refuse what is no force or servo on one axis, and no force on a body."""
         bias, on_site = self["biasprm"][:, 1:3], self["trntype"] == _SITE
-        on_joint, sees = np.array(self.joint) >= 0, self._biased() & bias.any(axis=1)
+        on_joint, sees = self.joint >= 0, self._biased() & bias.any(axis=1)
         hangs = on_joint & (self._parent[self.joint] >= 0) & (self._joint_type[self.joint] == newton.JointType.FREE)
         own = self["damping"] != 0.0
         own |= (self["dampingpoly"] != 0.0).any(axis=1) | (self["armature"] != 0.0)
         ratio = self._gives_ratio()
         reasons = {
-            "acts neither on a joint or site nor on a tendon of joints or sites": [axis < 0 for axis in self.axis],
+            "acts neither on a joint or site nor on a tendon of joints or sites": self.axis < 0,
             "is measured against another site (refsite)": on_site & (self["trnid"][:, 1] >= 0),
             "is a servo on a site": on_site & sees,
             "is a servo on a free or ball joint": on_joint & sees,
             "acts on a free joint that hangs on a body": hangs,
             "is on a site of a part of a model": on_site & (self._part is not None),
-            "acts on a distance joint": [self._of_quaternion(axis) for axis in self.axis] & ~on_joint,
+            "acts on a distance joint": self._of_quaternion(self.axis) & ~on_joint,
             "has dynamics of its own (dyntype)": self["dyntype"] != 0,
             "has a gain that is not constant (gaintype)": self["gaintype"] != 0,
             "has a bias that is no line (biastype)": ~np.isin(self["biastype"], (0, _AFFINE)),
             "pushes away from its goal (biasprm)": self._biased() & (bias > 0.0).any(axis=1) & ~ratio,
-            "gives a ratio of damping off an axis of a joint": ratio & ~np.array([*map(self._has_axis, self.axis)]),
+            "gives a ratio of damping off an axis of a joint": ratio & ~self._has_axis(self.axis),
         }
-        self._refuse_any([a for a in (*self.direct, *self._of_model) if own[a]], "has damping or armature of its own")
+        acting = np.hstack([self.direct, self._of_model])
+        self._refuse_any(acting[own[acting]], "has damping or armature of its own")
         for reason, holds in reasons.items():
-            self._refuse_any([a for a in self.direct if holds[a]], reason)
+            self._refuse_any(self.direct[holds[self.direct]], reason)
 
     def require_one_servo_per_axis(self) -> None:
         """Refuse a second servo, or one beside a drive of the model: each axis has room for one."""
         servo, driven = self.is_servo(), self._driven()
-        for a in self.direct:
+        for a in self.direct[servo[self.direct]]:
             axis = self.axis[a]
-            if servo[a] and driven[axis]:
+            if driven[axis]:
                 self._refuse_any(
                     [a], f"is a servo on {self._axis_name(axis)}, which another servo or drive moves already"
                 )
-            driven[axis] |= servo[a]
+            driven[axis] = True
 
     def require_one_range_per_drive(self) -> None:
         """Refuse ranges of actuators that share a drive of the model, which has one range for the sum of their forces, and
         one for the targets of position and of velocity."""
         holds = self._holds_position()
         for what, kind in (("force", np.zeros_like(holds)), ("ctrl", holds)):
-            shared, bounded = Counter((self.axis[a], kind[a]) for a in self._of_model), self.bounded(what)
-            for a in self._of_model:
-                if bounded[a] and shared[self.axis[a], kind[a]] > 1:
-                    drive = self._axis_name(self.axis[a])
-                    self._refuse_any(
-                        [a], f"has a {what}range, and shares {drive} with another actuator: a drive has one range"
-                    )
+            drive = 2 * self.axis[self._of_model] + kind[self._of_model]
+            _, of_drive, sharing = np.unique(drive, return_inverse=True, return_counts=True)
+            shared = self._of_model[self.bounded(what)[self._of_model] & (sharing[of_drive] > 1)]
+            for a in shared[:1]:
+                name = self._axis_name(self.axis[a])
+                self._refuse_any(
+                    [a], f"has a {what}range, and shares {name} with another actuator: a drive has one range"
+                )
 
     def warn_of_limits(self) -> None:
         """Say that a joint's effort limit does not bind what acts on it by a tendon or a site."""
@@ -243,7 +249,7 @@ class _Rows:
 
     def has_motor_beside_drive(self) -> bool:
         """Whether a joint's limit binds a motor together with one of the model's drives."""
-        return bool(self._driven()[[self.axis[a] for a in self.direct]].any())
+        return bool(self._driven()[self.axis[self.direct]].any())
 
     def tendon_bounded(self) -> np.ndarray:
         """(T,) whether what all actuators of a tendon may exert is bounded."""
@@ -278,8 +284,8 @@ class _Rows:
     def damping_ratios(self) -> list[tuple[int, list[int], bool]]:
         """What :func:`read_damping_ratios` returns."""
         ratio = self._gives_ratio()
-        drives = [a for a in self._of_model if ratio[a] and 0 <= self.axis[a] < len(self.coord)]
-        servos = [a for a in self.direct if ratio[a]]
+        drives = self._of_model[(ratio & self._is_dof(self.axis))[self._of_model]]
+        servos = self.direct[ratio[self.direct]]
         return [(a, self._dofs_of(self.axis[a]), True) for a in drives] + [(a, [self.axis[a]], False) for a in servos]
 
     def is_servo(self) -> np.ndarray:
@@ -298,8 +304,11 @@ class _Rows:
         driven[: len(self.coord)] = driven_dofs(self._model)
         return driven
 
-    def _has_axis(self, axis: int) -> bool:
-        return 0 <= axis < len(self.coord) and self.coord[axis] >= 0
+    def _is_dof(self, axis: np.ndarray) -> np.ndarray:
+        return (axis >= 0) & (axis < len(self.coord))
+
+    def _has_axis(self, axis: np.ndarray) -> np.ndarray:
+        return self._is_dof(axis) & ~self._of_quaternion(axis)
 
     def _gives_ratio(self) -> np.ndarray:
         """Whether each actuator's damping is a ratio to critical, as MuJoCo understands a positive bias of a position servo."""
@@ -313,39 +322,39 @@ class _Rows:
     def _biased(self) -> np.ndarray:
         return self["biastype"] == _AFFINE
 
-    def _of_quaternion(self, axis: int) -> bool:
-        return 0 <= axis < len(self.coord) and self.coord[axis] < 0
+    def _of_quaternion(self, axis: np.ndarray) -> np.ndarray:
+        return np.append(self.coord < 0, False)[np.where(self._is_dof(axis), axis, -1)]
 
     def _axis_name(self, axis: int) -> str:
         if axis < len(self.coord):
             return joint_name(self._model, self._joint[axis])
         return tendon_name(self._model, axis - len(self.coord))
 
-    def _find_axis(self, a: int) -> int:
-        """The Newton dof an actuator acts on, or past the dofs a tendon, or past these a body; -1 if neither.
+    def _find_axes(self) -> np.ndarray:
+        """The Newton dof each actuator acts on, or past the dofs a tendon, or past these a body; -1 if neither.
 
         ``ELSEWHERE`` if it acts on one of another solver, or on a site of the world.
         """
-        if self["trntype"][a] == _SITE:
-            return self._find_body(self.site[a])
-        if self["trntype"][a] == _TENDON:
-            return self._find_tendon(a)
-        if self["trntype"][a] not in _JOINT:
-            return -1
-        dof = int(self["trnid"][a, 0])
-        if dof >= 0:
-            return dof if self._part is None else int(self._part[dof])
-        return self._labelled.get((self._table.actuator_target_label[a], self["world"][a]), -1)
+        kind, dof = self["trntype"], self["trnid"][:, 0].astype(int)
+        on_joint = np.isin(kind, _JOINT)
+        axis = np.where(on_joint & (dof >= 0), dof, -1)
+        if self._part is not None:
+            axis[axis >= 0] = self._part[axis[axis >= 0]]
+        for a in np.flatnonzero(on_joint & (dof < 0)):
+            axis[a] = self._labelled.get((self._table.actuator_target_label[a], self["world"][a]), -1)
+        for a in np.flatnonzero(kind == _TENDON):
+            axis[a] = self._find_tendon(a)
+        for a in np.flatnonzero(kind == _SITE):
+            axis[a] = self._find_body(self.site[a])
+        return axis
 
-    def _find_pushing_joint(self, axis: int) -> int:
-        """The free or ball joint that a dof belongs to; -1 for other axes."""
-        joint = int(self._joint[axis]) if self._of_quaternion(axis) else -1
-        return joint if joint >= 0 and self._joint_type[joint] in _PUSHED else -1
+    def _find_pushing_joints(self) -> np.ndarray:
+        """The free or ball joint that each actuator's dof belongs to; -1 for other axes."""
+        joint = np.append(self._joint, -1)[np.where(self._of_quaternion(self.axis), self.axis, -1)]
+        return np.where(np.isin(self._joint_type[joint], _PUSHED), joint, -1)
 
     def _find_site(self, a: int) -> int:
         """The shape of the whole model that is an actuator's site, -1 if none is; importers of USD may know its label only."""
-        if self["trntype"][a] != _SITE:
-            return -1
         whole, shape = whole_of(self._model), int(self["trnid"][a, 0])
         return shape if shape >= 0 else self._find_target(a, whole.shape_label, whole.shape_world)
 
@@ -385,8 +394,8 @@ class _Rows:
                 first.setdefault((label, worlds[dof]), dof)
         return first
 
-    def _refuse_any(self, actuators: list[int], reason: str) -> None:
-        if actuators:
+    def _refuse_any(self, actuators: Sequence[int], reason: str) -> None:
+        if len(actuators):
             a = actuators[0]
             raise NotImplementedError(
                 f"actuator {a} ({self._table.actuator_label[a]!r}) {reason}, and of MuJoCo's actuators SolverSAP simulates "

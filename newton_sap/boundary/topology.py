@@ -545,11 +545,10 @@ def driven_dofs(model) -> np.ndarray:
 
 def dof_coordinates(model) -> np.ndarray:
     """(D,) each Newton dof's coordinate, -1 where it is a quaternion's."""
-    coord = np.full(model.joint_dof_count, -1)
-    for dofs in joint_dofs(model, range(model.joint_count)):
-        for dof, coordinate in dofs:
-            coord[dof] = coordinate
-    return coord
+    kind, q_start, qd_start = (a.numpy() for a in (model.joint_type, model.joint_q_start, model.joint_qd_start))
+    joint = np.repeat(np.arange(model.joint_count), np.diff(qd_start))
+    coord = q_start[joint] + np.arange(model.joint_dof_count) - qd_start[joint]
+    return np.where(np.isin(kind[joint], [*FLYING, newton.JointType.BALL]), -1, coord)
 
 
 def body_poses(model, joint_q: wp.array | None = None) -> wp.array:
