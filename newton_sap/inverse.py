@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .boundary.bundles import minimizer_settings
+from .contacts.rows import ENTRIES
 from .diagnostics import allocate_stats
 from .inspection import dof_slots, live_slots
 from .mechanics import place
@@ -86,7 +87,7 @@ def _collect(solver, stats: Stats, observed: np.ndarray, dt: float) -> InverseDy
     spin_of = pool.spin_of.numpy()
     live = [slot for slot in live_slots(pool) if spin_of[slot] < 0]
     return InverseDynamics(
-        contact_row=pool.row.numpy()[live].copy(),
+        contact_row=pool.row.numpy()[live] // int(ENTRIES),
         contact_impulse=pool.gamma.numpy()[live].copy(),
         contact_point=pool.point_b.numpy()[live].copy(),
         constraint_force=total / dt,

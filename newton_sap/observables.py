@@ -183,10 +183,11 @@ def _observe_contacts(solver, frame, observables) -> None:
         solver.launches.single(_ours().observe_joint_contact_forces, solver.topology.group_count, inputs)
     if frame.rows is None:  # no capacity, so the arrays have no entries
         return
-    for kind, values in ((kinds.CONTACT_IMPULSE, solver.pool.gamma), (kinds.CONTACT_VELOCITY, solver.pool.vc)):
+    impulses, velocities = (solver.pool.gamma, 1), (solver.pool.vc, 0)
+    for kind, values in ((kinds.CONTACT_IMPULSE, impulses), (kinds.CONTACT_VELOCITY, velocities)):
         for out in _requested(observables, kind):
             out.zero_()
-            solver.launches.groups(_ours().observe_in_contact_frames, [solver.pool, values, out])
+            solver.launches.groups(_ours().observe_in_contact_frames, [solver.pool, *values, out])
     for out in _requested(observables, kinds.CONTACT_GAP):
         inputs = [solver.tree, solver.bodies, solver.shapes, solver.motion, frame.rows, frame.before, out]
         solver.launches.items(_ours().observe_gaps, len(out), inputs)

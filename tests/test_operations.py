@@ -16,6 +16,7 @@ import warp as wp
 from rig import Rig, link, material, weightless
 
 from newton_sap import SolverSAP
+from newton_sap.contacts.rows import ENTRIES
 from newton_sap.diagnostics import REASONS
 from newton_sap.inspection import live_slots
 from newton_sap.reference import ReferenceSolver, Spin
@@ -225,13 +226,14 @@ class Machine:
         """Bound friction in the reference's problem as the solver did, which read the bounds from its iterates."""
         pool = self.solver.pool
         live = live_slots(pool)
-        slots = zip(pool.row.numpy()[live].tolist(), (pool.spin_of.numpy()[live] >= 0).tolist(), strict=True)
+        entries = pool.row.numpy()[live].tolist()
         read = zip(pool.n0.numpy()[live].tolist(), pool.slip_scale.numpy()[live].tolist(), strict=True)
-        bounds = dict(zip(slots, read, strict=True))
+        bounds = dict(zip(entries, read, strict=True))
         for c in problem.contacts:
             spins = isinstance(c, Spin)
-            if (c.index, spins) in bounds and (spins or (isinstance(c, Contact) and c.model == "lagged")):
-                c.n0, c.slip_scale = bounds[c.index, spins]
+            entry = int(ENTRIES) * c.index + 2 * (c.contact if spins else c).corner + spins
+            if entry in bounds and (spins or (isinstance(c, Contact) and c.model == "lagged")):
+                c.n0, c.slip_scale = bounds[entry]
 
     def _assert_momentum_balance(self, problem, u):
         """A (v - v_star) = J' gamma at the velocity of the step."""

@@ -6,7 +6,7 @@ from ..constraints.coupler_pool import ROWS
 from ..constraints.coupling_table import ROD, ROUTE, TENDON, TENDON_LENGTHS, closes_loop
 from ..constraints.routes import route_impulse
 from ..constraints.tendon_paths import path_wrench
-from ..contacts.rows import shown
+from ..contacts.rows import row_of, shown
 from ..coupling_bundles import CouplingTable
 from ..multibody.efforts import Efforts, wrench_of_joint_f, wrench_of_pushes
 from ..multibody.joints import is_free
@@ -85,12 +85,12 @@ def observe_contact_forces(
     for slot in range(start + lane, start + pool.group_count[g], wp.block_dim()):
         if pool.spin_of[slot] >= 0:
             moment = wp.spatial_vector(wp.vec3(), wp.vec3(-pool.gamma[slot] / dt))
-            wp.atomic_add(contact_f, pool.row[slot], moment)
+            wp.atomic_add(contact_f, row_of(pool.row[slot]), moment)
             continue
         force = -pool.gamma[slot] / dt
         center = center_of(tree, bodies, m, state, pool.body_a[slot])
         torque = wp.cross(pool.point_a[slot] - center, force)
-        wp.atomic_add(contact_f, pool.row[slot], wp.spatial_vector(wp.vec3(force), wp.vec3(torque)))
+        wp.atomic_add(contact_f, row_of(pool.row[slot]), wp.spatial_vector(wp.vec3(force), wp.vec3(torque)))
 
 
 @wp.func

@@ -8,7 +8,7 @@ from ..constraints.coupler_pool import ROWS, joint_anchors, relative_velocity
 from ..constraints.coupling_table import LOOP_LAWS, is_enabled
 from ..constraints.loop_axes import loop_axis, loop_drive
 from ..contacts.found import gap_now, names_two_shapes
-from ..contacts.rows import ContactRows, row_count
+from ..contacts.rows import ContactRows, corner_of, row_count, row_of
 from ..coupling_bundles import CouplingTable
 from ..multibody.drives import explicit_effort, read_drive
 from ..multibody.joints import BALL, flies, is_free
@@ -206,16 +206,19 @@ def observe_gaps(
 
 
 @wp.kernel
-def observe_in_contact_frames(tree: Tree, pool: ContactPool, values: wp.array[wp.vec3d], out: wp.array[wp.vec3]):
-    """Turn one vector per contact into its contact frame: two tangents, then the normal."""
+def observe_in_contact_frames(
+    tree: Tree, pool: ContactPool, values: wp.array[wp.vec3d], in_all_corners: int, out: wp.array[wp.vec3]
+):
+    """Turn one vector per contact into its contact frame: two tangents, then the normal; add up those of all corners, or take the one that was found."""
     block, lane = wp.tid()
     g = tree.first_group + block
     start = pool.group_start[g]
     for slot in range(start + lane, start + pool.group_count[g], wp.block_dim()):
-        if pool.spin_of[slot] < 0:
+        counts = in_all_corners == 1 or corner_of(pool.row[slot]) == 0
+        if pool.spin_of[slot] < 0 and counts:
             n = wp.vec3(pool.normal[slot])
             x, y = newton.math.orthonormal_basis(n)
             value = values[slot]
             along = wp.vec3(value - pool.normal[slot] * wp.dot(pool.normal[slot], value))
             normal = wp.float32(wp.dot(pool.normal[slot], value))
-            out[pool.row[slot]] = wp.vec3(wp.dot(x, along), wp.dot(y, along), normal)
+            wp.atomic_add(out, row_of(pool.row[slot]), wp.vec3(wp.dot(x, along), wp.dot(y, along), normal))

@@ -9,7 +9,7 @@ import warp as wp
 
 from ..multibody.paths import is_moved
 from ..workspace import Arrivals, ClusterEntry, Clusters, ContactPool, Motion, Shapes, Tree
-from .rows import BY_CLUSTER, BY_SHAPE, ContactRows, is_asleep
+from .rows import BY_CLUSTER, BY_SHAPE, ContactRows, is_asleep, row_of
 
 wp.set_module_options({"enable_backward": False})
 
@@ -61,7 +61,7 @@ def link_trees(
     """Let ``of_tree`` lead from every tree of a group to the first one of its cluster."""
     begin_clusters(tree, clusters, g)
     for slot in range(pool.group_start[g], pool.group_start[g] + count):
-        row = pool.row[slot] / 2
+        row = row_of(pool.row[slot])
         a = moved_tree(tree, m, shapes, rows.shape0[row], g)
         b = moved_tree(tree, m, shapes, rows.shape1[row], g)
         if a >= 0 and b >= 0:
@@ -137,7 +137,7 @@ def find_clusters(
     link_trees(tree, m, shapes, rows, pool, clusters, g, count)
     place_clusters(tree, clusters, g)
     for slot in range(pool.group_start[g], pool.group_start[g] + count):
-        row = pool.row[slot] / 2
+        row = row_of(pool.row[slot])
         t = moved_tree(tree, m, shapes, rows.shape0[row], g)
         if t < 0:
             t = moved_tree(tree, m, shapes, rows.shape1[row], g)
@@ -158,11 +158,11 @@ def share_contacts(
     start = pool.group_start[g]
     if may_split(tree, clusters, g):
         for slot in range(start, start + count):
-            k = arrivals.next[pool.row[slot]]
+            k = arrivals.next[row_of(pool.row[slot])]
             if clusters.entry[k].contacts == 0:
                 clusters.entry[k].contact_start = slot
             clusters.entry[k].contacts += 1
-            if not is_asleep(arrivals, pool.row[slot]):
+            if not is_asleep(arrivals, row_of(pool.row[slot])):
                 clusters.entry[k].awake += 1
         if tree.group_tied[g] == 1:
             place_contactless(tree, clusters, g, start)

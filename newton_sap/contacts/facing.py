@@ -43,6 +43,20 @@ def is_behind(X: wp.transform, half: wp.vec3, corner: wp.vec3, out: wp.vec3d):
 
 
 @wp.func
+def move_touch(gap: Gap, side: int, moved: wp.vec3d):
+    """A contact whose body on one side is touched elsewhere; the other one is touched across from there, on the same plane."""
+    across = as_constant(tangential(gap.normal, moved))
+    on_a = wp.where(side == 0, moved, across)
+    on_b = wp.where(side == 0, across, moved)
+    gap.a.support += on_a
+    gap.a.surface += on_a
+    gap.b.support += on_b
+    gap.b.surface += on_b
+    gap.phi0 += wp.dot(gap.normal, on_b - on_a)
+    return gap
+
+
+@wp.func
 def face_plane(shapes: Shapes, m: Motion, rows: ContactRows, gap: Gap, i: int):
     """Let a box be touched in the corner opposite to one that is behind; the one before that is deeper, and has its own contact.
 
@@ -54,10 +68,5 @@ def face_plane(shapes: Shapes, m: Motion, rows: ContactRows, gap: Gap, i: int):
         q = m.rotation[link]
         if is_behind(X, shapes.scale[rows.shape1[i]], rows.point1[i], wp.quat_rotate_inv(q, -gap.normal)):
             moved = wp.quat_rotate(q, wp.float64(-2.0) * to_vec3d(rows.point1[i] - wp.transform_get_translation(X)))
-            along_plane = as_constant(tangential(gap.normal, moved))
-            gap.b.support += moved
-            gap.b.surface += moved
-            gap.a.support += along_plane
-            gap.a.surface += along_plane
-            gap.phi0 += wp.dot(gap.normal, moved)
+            gap = move_touch(gap, 1, moved)
     return gap

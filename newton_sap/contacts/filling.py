@@ -3,31 +3,34 @@
 import newton
 import warp as wp
 
-from ..constraints.clamped_linear import RIGID
-from ..constraints.hunt_crossley import recovering
 from ..linalg.lanes import LANES_OF_A_LIST, REGISTERS, sync, total
 from ..multibody.paths import last_dof
 from ..multibody.spatial import angular, to_vec3d, velocity_at
 from ..runtime.packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, Clusters, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
+from .approach import belt_velocity, handed_speed, lacking_speed, lent_speed, overlap_speed
 from .clusters import clear_clusters, find_clusters, may_split, order_of, share_contacts
+from .corners import corners_beside, may_take_along, to_corner
 from .found import gap_now, touched_now
-from .gaps import Gap, Side, lacks_normal, leave_by_face, measure_gap, spared_by_spin
+from .gaps import Gap, lacks_normal, leave_by_face, measure_gap, spared_by_spin
 from .grazing import may_graze
 from .internal_edges import first_passed_over, pass_over_edges, surface_side, touched_at, touching_link
 from .materials import ContactOptions, Material, material_of
 from .rolling import passed_by
 from .rows import (
     ContactRows,
+    corner_of,
     count_missing,
     enter,
     first_row,
     is_asleep,
+    is_spin,
     leave_out,
     list_rows,
     next_row,
     part_of,
     row_count,
+    row_of,
     share_of,
     share_sorting,
     slots_of,
@@ -39,9 +42,6 @@ wp.set_module_options({"enable_backward": False})
 
 FULL = wp.constant(1 << 30)
 """Counts that grow by more than one stop here; they never grow by more at once."""
-
-UNKNOWN_SPEED = wp.constant(wp.float64(1.0e30))
-"""More [m/s] than anything lacks."""
 
 COLLIDES = wp.constant(int(newton.ShapeFlags.COLLIDE_SHAPES))
 _SHAPES = newton.ModelFlags.SHAPE_PROPERTIES | newton.ModelFlags.SHAPE_TYPE_AND_SOURCE
@@ -95,80 +95,6 @@ def measure_links(launches, tree: Tree, bodies: Bodies, model, flags: int = MOVE
 
 
 @wp.func
-def belt_velocity(rows: ContactRows, i: int, n: wp.vec3d):
-    """Velocity [m/s] along the surface that a conveyor adds."""
-    belt = wp.vec3d()
-    if rows.surface_velocity.shape[0] > 0:
-        belt = to_vec3d(rows.surface_velocity[i])
-        belt = belt - n * wp.dot(n, belt)
-    return belt
-
-
-@wp.func
-def velocity_before(m: Motion, side: Side):
-    """Velocity of one side at the start of the step."""
-    if side.link < 0:
-        return side.prescribed
-    return m.velocity[side.link]
-
-
-@wp.func
-def gained_by(m: Motion, side: Side):
-    """What free motion adds to it."""
-    if side.link < 0:
-        return wp.spatial_vectord()
-    return m.gained[side.link]
-
-
-@wp.func
-def lacking_speed(m: Motion, gap: Gap, belt: wp.vec3d, mu: wp.float64, dt: wp.float64):
-    """How much faster [m/s] two surfaces would have to be to meet within the step, at twice the speed that they have by themselves."""
-    middle = wp.float64(0.5) * (gap.a.surface + gap.b.surface)
-    before = velocity_before(m, gap.b) - velocity_before(m, gap.a)
-    at_v0 = velocity_at(before, middle) + belt
-    at_v_star = at_v0 + velocity_at(gained_by(m, gap.b) - gained_by(m, gap.a), middle)
-    speed = wp.max(wp.length(at_v0), wp.length(at_v_star))
-    return gap.phi0 / (dt * (wp.float64(1.0) + mu)) - wp.float64(2.0) * speed
-
-
-@wp.func
-def lent_speed(tree: Tree, m: Motion, group: int):
-    """How much speed [m/s] drives may give two surfaces of a group besides, or a third body hand on, which gives (1 + e) of its own at
-    most; what overlaps push apart is not known yet."""
-    if tree.group_tied[group] == 1:
-        return UNKNOWN_SPEED  # what a coupling may do to a body's speed is not known before the solve
-    fastest = m.group_speed[group]
-    if tree.global_group >= 0:
-        fastest = wp.max(fastest, m.group_speed[tree.global_group])
-    return (wp.float64(1.0) + wp.float64(tree.restitution[0])) * fastest
-
-
-@wp.func
-def overlap_speed(gap: Gap, pair: Material, options: ContactOptions, dt: wp.float64):
-    """How fast [m/s] a contact may push apart what overlaps: at this speed its law's normal force is zero."""
-    if options.hunt_crossley == 0:
-        return -gap.phi0 / (dt + pair.relaxation_time)
-    speed = -gap.phi0 / dt
-    d = pair.dissipation
-    if pair.stiffness == RIGID:
-        d = recovering(d, -gap.phi0, dt)
-    if d * speed > wp.float64(1.0):
-        speed = wp.float64(1.0) / d
-    return speed
-
-
-@wp.func
-def handed_speed(gap: Gap):
-    """How fast [m/s] a body that no joint moves comes, which no group counts among its own: it may hand on its speed."""
-    speed = wp.float64(0.0)
-    if gap.a.link == -1:
-        speed = wp.length(velocity_at(gap.a.prescribed, gap.a.surface))
-    if gap.b.link == -1:
-        speed = wp.max(speed, wp.length(velocity_at(gap.b.prescribed, gap.b.surface)))
-    return speed
-
-
-@wp.func
 def count_up(counter: wp.array[wp.int32], g: int, more: int):
     """Add to one counter of several, which stays where it is once it is large: it may not wrap around."""
     if counter[g] < FULL:
@@ -208,6 +134,7 @@ def collect_one(
     pair = material_of(shapes, rows, options, i, dt)
     if pair.stiffness <= wp.float64(0.0):
         return
+    arrivals.corners[i] = 0
     asleep = bool(False)
     if options.ahead == 0:
         if gap.phi0 > wp.float64(0.0):
@@ -224,7 +151,12 @@ def collect_one(
             push = wp.max(push, overlap_speed(gap, pair, options, dt))
         if not (push <= wp.float64(0.0)):
             wp.atomic_max(arrivals.push, gap.group, wp.float32(dt * push))
-    enter(arrivals, i, gap.group, wp.float32(gap.phi0), asleep, slots_of(shapes, rows, i, options.spin_friction))
+    if may_take_along(shapes, rows, options, i) and not asleep:
+        belt = belt_velocity(rows, i, gap.normal)
+        arrivals.corners[i] = corners_beside(tree, shapes, m, rows, state, gap, i, belt, pair.mu, dt)
+    enter(
+        arrivals, i, gap.group, wp.float32(gap.phi0), asleep, slots_of(arrivals, shapes, rows, i, options.spin_friction)
+    )
 
 
 @wp.kernel
@@ -403,8 +335,9 @@ def fill_contacts(
     while first < start + count:
         # No function of its own: too large to be inlined, it would have bundles copied for each group.
         for slot in range(first + lane, start + count, wp.block_dim()):
-            i = pool.row[slot] / 2  # an entry is twice the row, plus one for its spin
-            spin = pool.row[slot] % 2 == 1
+            i = row_of(pool.row[slot])
+            corner = corner_of(pool.row[slot])
+            spin = is_spin(pool.row[slot])
             # gap_as_found, written out: called here, too, it would not be inlined, and the stage takes twice as long.
             gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
             if may_graze(shapes, rows, i):
@@ -412,7 +345,11 @@ def fill_contacts(
             side = surface_side(tree, shapes, rows, gap, i)
             touched = touched_at(gap, side)  # an edge stays where it was found, whatever rolls over it
             gap.passed = passed_by(gap)
-            gap = touched_now(tree, shapes, m, rows, options, state, gap, i, dt)
+            if corner > 0:
+                gap = to_corner(tree, shapes, m, rows, state, gap, i, corner)
+                side = -1
+            else:
+                gap = touched_now(tree, shapes, m, rows, options, state, gap, i, dt)
             pair = material_of(shapes, rows, options, i, dt)
             store(pool, slot, gap, pair, options, spin)
             pool.support[slot] = side
@@ -436,9 +373,8 @@ def fill_contacts(
                 sync()
     awake = wp.float64(0.0)
     for slot in range(start + lane, start + count, wp.block_dim()):
-        pool.row[slot] = pool.row[slot] / 2
         pool.phi0[slot] += pool.v_hat[slot]  # edges are told by how far apart surfaces are now
-        if not is_asleep(arrivals, pool.row[slot]):
+        if not is_asleep(arrivals, row_of(pool.row[slot])):
             awake += wp.float64(1.0)
     taking_part = int(total(awake))
     if lane == 0:

@@ -20,7 +20,7 @@ from ..multibody.spatial import angular, velocity_at
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Tree
 from .found import gap_as_found
 from .gaps import Gap, given_velocity
-from .rows import ContactRows, is_asleep
+from .rows import ContactRows, is_asleep, row_of
 from .shape_geometry import (
     BENT,
     REPORTED,
@@ -129,14 +129,14 @@ def outward(pool: ContactPool, slot: int):
 @wp.func
 def surface_shape(pool: ContactPool, rows: ContactRows, slot: int):
     """The surface's shape."""
-    row = pool.row[slot] / 2
+    row = row_of(pool.row[slot])
     return wp.where(stored_side(pool, slot) == 0, rows.shape0[row], rows.shape1[row])
 
 
 @wp.func
 def moving_shape(pool: ContactPool, rows: ContactRows, slot: int):
     """The shape of the other one."""
-    row = pool.row[slot] / 2
+    row = row_of(pool.row[slot])
     return wp.where(stored_side(pool, slot) == 0, rows.shape1[row], rows.shape0[row])
 
 
@@ -336,13 +336,13 @@ def stands_out(
     """Whether the two shapes of a contact face each other also above a plane, or go on there or below it."""
     if goes_on(tree, shapes, m, pool, rows, state, edge, plane, radius, sunk):
         return True
-    row = pool.row[edge] / 2
+    row = row_of(pool.row[edge])
     link = moving_link(pool, edge)
     side = stored_side(pool, edge)
     sign = wp.where(side == 0, wp.float64(1.0), wp.float64(-1.0))
     slot = pool.last_surface[link] - 1
     while slot >= 0:
-        other = pool.row[slot] / 2
+        other = row_of(pool.row[slot])
         if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
             alike = wp.dot(pool.normal[slot], pool.normal[edge]) > ALIKE
             if alike and is_above(pool, pool.gamma[slot], sign * pool.normal[slot], plane, radius, sunk, bend):
@@ -505,7 +505,7 @@ def let_wait(arrivals: Arrivals, pool: ContactPool, start: int, count: int, lane
     """Neither ask contacts that sleep far away whether they are with edges, nor let them show others to be."""
     for slot in range(start + lane, start + count, wp.block_dim()):
         if stored_side(pool, slot) >= 0 and pool.spin_of[slot] == -1 and pool.phi0[slot] > NEXT * dt:
-            if is_asleep(arrivals, pool.row[slot] / 2):
+            if is_asleep(arrivals, row_of(pool.row[slot])):
                 pool.spin_of[slot] = WAITS
     sync()
 

@@ -17,6 +17,10 @@ BY_CLUSTER = wp.constant(2)
 
 ASLEEP = wp.constant(wp.float32(1.0e3))
 """What a row that sleeps has besides its distance [m]: more than any gap."""
+CORNERS = wp.constant(4)
+"""In which a row may touch: where it was found, and three more."""
+ENTRIES = wp.constant(8)
+"""Of a row: its contact and relative spin in each corner."""
 MANY = wp.constant(512)
 """Entries of a group of which each is no longer compared with each."""
 
@@ -54,6 +58,45 @@ def shown(link: int):
 
 
 @wp.func
+def entry_of(row: int, corner: int, spin: int):
+    """What stands for a row's contact in a list: in the corner that was found or one of three beside it, or for its relative spin there."""
+    return ENTRIES * row + 2 * corner + spin
+
+
+@wp.func
+def row_of(entry: int):
+    """The row that an entry is of."""
+    return entry / ENTRIES
+
+
+@wp.func
+def corner_of(entry: int):
+    """In which corner an entry's contact is, 0 for where it was found."""
+    return (entry % ENTRIES) / 2
+
+
+@wp.func
+def is_spin(entry: int):
+    """Whether an entry is for a relative spin."""
+    return entry % 2 == 1
+
+
+@wp.func
+def has_corner(arrivals: Arrivals, row: int, corner: int):
+    """Whether a row that was entered has a contact in a corner."""
+    return corner == 0 or (arrivals.corners[row] >> corner) % 2 == 1
+
+
+@wp.func
+def corners_of(arrivals: Arrivals, row: int):
+    """How many contacts a row that was entered has."""
+    corners = int(0)
+    for corner in range(int(CORNERS)):
+        corners += int(has_corner(arrivals, row, corner))
+    return corners
+
+
+@wp.func
 def has_spin(shapes: Shapes, rows: ContactRows, row: int, spin_friction: int):
     """Whether a contact asks for a second slot, for its relative spin."""
     if spin_friction == 0:
@@ -66,9 +109,9 @@ def has_spin(shapes: Shapes, rows: ContactRows, row: int, spin_friction: int):
 
 
 @wp.func
-def slots_of(shapes: Shapes, rows: ContactRows, row: int, spin_friction: int):
+def slots_of(arrivals: Arrivals, shapes: Shapes, rows: ContactRows, row: int, spin_friction: int):
     """How many slots a row asks for."""
-    return 1 + int(has_spin(shapes, rows, row, spin_friction))
+    return corners_of(arrivals, row) * (1 + int(has_spin(shapes, rows, row, spin_friction)))
 
 
 @wp.func
@@ -147,7 +190,7 @@ def take_back(arrivals: Arrivals, rows: ContactRows, shapes: Shapes, spin_fricti
     while row >= 0:
         row_after = arrivals.next[row] - 1  # before the row goes to another list
         if arrivals.phi0[row] <= push:  # which also tells the nearer ones, where not all find room
-            enter(arrivals, row, group, arrivals.phi0[row], True, slots_of(shapes, rows, row, spin_friction))
+            enter(arrivals, row, group, arrivals.phi0[row], True, slots_of(arrivals, shapes, rows, row, spin_friction))
         else:
             leave_out(arrivals, row, link, arrivals.phi0[row])
         row = row_after
@@ -190,9 +233,11 @@ def compare(p: wp.vec3, q: wp.vec3):
 
 @wp.func
 def comes_before(arrivals: Arrivals, rows: ContactRows, key: int, x: int, y: int):
-    """Order of two entries, each twice its row, plus one for the row's spin; arrival decides between equal rows only."""
-    i = x / 2
-    j = y / 2
+    """Order of two entries; arrival decides between equal rows only."""
+    i = row_of(x)
+    j = row_of(y)
+    if key == BY_DEPTH and (corner_of(x) == 0) != (corner_of(y) == 0):
+        return corner_of(x) == 0
     if key == BY_DEPTH and arrivals.phi0[i] != arrivals.phi0[j]:
         return arrivals.phi0[i] < arrivals.phi0[j]
     if key == BY_CLUSTER and arrivals.next[i] != arrivals.next[j]:
@@ -322,10 +367,13 @@ def list_rows(
     met = int(0)
     row = arrivals.head[group] - 1
     while row >= 0:
-        slots = slots_of(shapes, rows, row, spin_friction)
-        for spin in range(slots):
-            keep_deepest(arrivals, rows, pool.row, start, count, met, 2 * row + slots - 1 - spin)
-            met += 1
+        slots = 1 + int(has_spin(shapes, rows, row, spin_friction))
+        for back in range(CORNERS * slots):
+            corner = (CORNERS * slots - 1 - back) / slots
+            if has_corner(arrivals, row, corner):
+                spin = slots - 1 - back % slots
+                keep_deepest(arrivals, rows, pool.row, start, count, met, entry_of(row, corner, spin))
+                met += 1
         row = arrivals.next[row] - 1
 
 
@@ -344,11 +392,11 @@ def count_missing(
     missing = int(0)
     row = arrivals.head[group] - 1
     while row >= 0:
-        missing += 1
+        missing += corners_of(arrivals, row)
         row = arrivals.next[row] - 1
     for slot in range(start, start + count):
         entry = pool.row[slot]
         # A contact is kept before its spin, so that one whose spin is there is there itself.
-        if entry % 2 == 1 or not has_spin(shapes, rows, entry / 2, spin_friction):
+        if is_spin(entry) or not has_spin(shapes, rows, row_of(entry), spin_friction):
             missing -= 1
     return missing

@@ -14,9 +14,12 @@ from ..constraints.hunt_crossley import normal_impulse
 from ..constraints.joint_rows import dof_rows
 from ..constraints.lagged import bound_friction
 from ..constraints.response import impulse, tangential
-from ..contacts.filling import belt_velocity, material_of, prescribed_slip, store
+from ..contacts.approach import belt_velocity
+from ..contacts.corners import to_corner
+from ..contacts.filling import material_of, prescribed_slip, store
 from ..contacts.found import gap_as_found, touched_now
 from ..contacts.gaps import Gap, as_constant, spared_by_spin
+from ..contacts.rows import corner_of, row_of
 from ..multibody.efforts import joint_effort
 from ..multibody.free_motion import own_momentum
 from ..multibody.paths import free_velocity, link_velocity
@@ -127,9 +130,13 @@ def contact_power(evaluate_contact):
         tree = scene.tree
         dt = scene.step.dt
         options = scene.step.contacts
-        i = pool.row[slot]
+        i = row_of(pool.row[slot])
+        corner = corner_of(pool.row[slot])
         gap = gap_as_found(tree, scene.bodies, scene.shapes, m, scene.rows, scene.before, i)
-        gap = touched_now(tree, scene.shapes, m, scene.rows, options, scene.before, gap, i, dt)
+        if corner > 0:
+            gap = to_corner(tree, scene.shapes, m, scene.rows, scene.before, gap, i, corner)
+        else:
+            gap = touched_now(tree, scene.shapes, m, scene.rows, options, scene.before, gap, i, dt)
         gap.phi0 = gap.phi0 + spared_by_spin(m, scene.shapes, scene.rows, gap, options, i, dt)
         store(pool, slot, gap, material_of(scene.shapes, scene.rows, options, i, dt), options, False)
         touch = touch_of(gap, pool, slot)

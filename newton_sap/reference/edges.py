@@ -3,7 +3,7 @@ over."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -32,6 +32,10 @@ class Place:
     """How much wider [m] an open gap counts because wheels that spin do not close it."""
     apart: float
     """How far the two are apart [m] along the normal that Newton gives."""
+    corner: int = 0
+    """In which corner of a box it is, 0 for where it was found."""
+    beside: list[Place] = field(default_factory=list)
+    """The same of corners of a box that may come down as well."""
     asleep: bool = False
     """Whether twice what the two bodies do by themselves does not close it."""
 

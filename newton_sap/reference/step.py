@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-import newton
 import numpy as np
 
 from ..config import resolve_options
@@ -23,15 +23,16 @@ from .convex import (
     minimize,
     near_rigid,
     regularization,
-    rigid_delay,
     slip_limits,
 )
+from .corners import corners_beside
 from .couplings import NO_LIMIT, NO_VELOCITY_LIMIT, SPEED_GIVES, couplers, measured, require_known
 from .edges import Place, internal_edges, rolled_over
 from .facing import face_plane
 from .flight import straighten
 from .grazing import leave_by_face
 from .hunt_crossley import HuntCrossley
+from .materials import RIGID, Materials, override_material
 from .multibody import Multibody, Snapshot
 from .nested import fly_on
 from .passing import longest_apart
@@ -39,8 +40,6 @@ from .rolling import roll_on
 from .shapes import Solids, find_normal
 
 NO_DRIVE, DRIVE_POSITION, _, DRIVE_POSITION_VELOCITY, DRIVE_EFFORT = range(5)  # newton.JointTargetMode
-RIGID = 1.0e30
-"""Stiffness [N/m] beyond what any step resolves."""
 _GEOMETRY = ("shape0", "shape1", "point0", "point1", "offset0", "offset1", "margin0", "margin1", "normal")
 LEVERAGE = 10.0
 """Effective mass of a contact of unset materials, at most, in masses of the trees that touch."""
@@ -263,7 +262,7 @@ class ReferenceSolver(Multibody):
         data, optional = _read(contacts)
         materials, bodies = Materials(self.model, self.options), set()
         for place in self._places(kin, contacts, data, dt):
-            k = _override_material(*materials.pair(*place.shapes, dt)[:3], optional, place.index)[0]
+            k = override_material(*materials.pair(*place.shapes, dt)[:3], optional, place.index)[0]
             if len(set(place.bodies)) == 2 and place.phi0 <= 0.0 and k > 0.0:
                 bodies |= {x for x in place.bodies if x >= 0 and m.unknown[kin.path[x]].any()}
         return bodies
@@ -275,17 +274,20 @@ class ReferenceSolver(Multibody):
         materials = Materials(model, options)
         blocks = np.where(m.block_mask(whole=options.contact_weight == "joint_blocks"), A, 0.0)
         blocks = blocks[np.ix_(m.unknown, m.unknown)]
-        rows = []
+        rows, beside = [], []
         places = list(self._places(kin, contacts, data, dt, lambda body: self._twist(m, kin, v_star, body)))
         for place in places:
-            mu = _override_material(*materials.pair(*place.shapes, dt)[:3], optional, place.index)[2]
-            place.asleep = self._sleeps(m, kin, v0, v_star, place, mu, optional["surface_velocity"], dt)
+            mu = override_material(*materials.pair(*place.shapes, dt)[:3], optional, place.index)[2]
+            asleep = partial(self._sleeps, m, kin, v0, v_star, mu=mu, slips=optional["surface_velocity"], dt=dt)
+            place.asleep = asleep(place)
+            if not place.asleep and not options.dissipation_ahead_of_touch:
+                beside += [corner for corner in place.beside if not asleep(corner)]
         self._met = [[kin.path[b] for b in place.bodies if b >= 0] for place in places]
-        for place in self._without_internal_edges(m, kin, v0, places, dt):
+        for place in [*self._without_internal_edges(m, kin, v0, places, dt), *beside]:
             i, shapes, bodies, n, surface = place.index, place.shapes, place.bodies, place.n, place.surface
             phi0 = place.phi0 + place.spared
             k, tau, mu, weights = materials.pair(*shapes, dt)
-            k, tau, mu = _override_material(k, tau, mu, optional, i)
+            k, tau, mu = override_material(k, tau, mu, optional, i)
             if phi0 > 0.0:  # across a gap only a moving side knows where it will be touched
                 weights = self._weights_across_gap(m, kin, bodies, surface, weights)
             if options.contact_point == "shared":
@@ -315,7 +317,7 @@ class ReferenceSolver(Multibody):
             # What gravity, or any known force, gives a body in two steps is rest, not an impact.
             world = max(int(m.body_world[b]) for b in moved)  # -1, the last row, for global bodies alone
             resting = 2.0 * max(dt * np.linalg.norm(m.gravity[world]), gained)
-            row.asleep = place.asleep
+            row.asleep, row.corner = place.asleep, place.corner
             self._bounce(row, materials.restitution(*shapes), v_n0, gained, resting, dt)
             rows.append(row)
             spin_mu = materials.spin_friction(*shapes)
@@ -344,6 +346,7 @@ class ReferenceSolver(Multibody):
             margin = [float(data[f"margin{s}"][i]) for s in (0, 1)]
             n, support, surface = leave_by_face(self.model, kin, shapes, unit(n), support, surface, margin)
             found = surface
+            beside = corners_beside(Solids(self.model, kin), i, shapes, n, support, surface, sum(margin))
             support, surface, passed = roll_on(self.model, kin, shapes, n, support, surface)
             support, surface = face_plane(self.model, kin, shapes, n, support, surface)
             phi0 = n @ (support[1] - support[0]) - sum(margin)
@@ -354,7 +357,7 @@ class ReferenceSolver(Multibody):
                     n, phi0 = longest_apart(self.model, kin, shapes, twists, surface, n, phi0, sum(margin), dt)
                 sides = zip(shapes, bodies, support, (-n, n), strict=True)
                 spared = sum(rolled_over(self.model, kin, *side, dt) for side in sides)
-            yield Place(i, shapes, bodies, n, surface, found, passed, phi0, spared, apart)
+            yield Place(i, shapes, bodies, n, surface, found, passed, phi0, spared, apart, beside=list(beside))
 
     @staticmethod
     def _twist(m, kin, v, body):
@@ -401,7 +404,7 @@ class ReferenceSolver(Multibody):
         J[:, ~m.unknown] = 0.0
         return J, bias
 
-    def _sleeps(self, m, kin, v0, v_star, place, mu, slips, dt):
+    def _sleeps(self, m, kin, v0, v_star, place, *, mu, slips, dt):
         """Whether twice what the two bodies of an open contact do by themselves does not close it."""
         if place.apart <= 0.0 or self.options.dissipation_ahead_of_touch:
             return False
@@ -481,80 +484,6 @@ class ReferenceSolver(Multibody):
             yield ConvexProblem(A[np.ix_(dofs, dofs)], v_star[dofs], *problem)
 
 
-def _imported(a, b):
-    """(2, shapes) stiffness and damping that Newton's importers make of two columns of ``solref``; NaN where there is none."""
-    out = np.full((2, len(a)), np.nan)
-    timed, direct = (a > 0.0) & (b > 0.0), (a < 0.0) & (b < 0.0)
-    out[:, timed] = 1.0 / (a[timed] * b[timed]) ** 2, 2.0 / a[timed]
-    out[:, direct] = -a[direct], -b[direct]
-    return out
-
-
-class Materials:
-    """Per-shape stiffness, relaxation time and friction, and the rule that combines two of them."""
-
-    def __init__(self, model, options):
-        self.rule = options.material_rule
-        self.k, kd, self.mu = (getattr(model, f"shape_material_{n}").numpy().astype(float) for n in ("ke", "kd", "mu"))
-        self.tau = np.divide(kd, self.k, out=np.zeros_like(kd), where=self.k > 0.0)
-        default = newton.ModelBuilder.ShapeConfig()
-        self.unset = (self.k == default.ke) & (kd == default.kd)
-        if (solref := getattr(getattr(model, "mujoco", None), "solref", None)) is not None:
-            self.unset |= np.all(np.isclose((self.k, kd), _imported(*solref.numpy().astype(float).T), atol=0.0), axis=0)
-        self.unset &= options.unset_materials == "rigid"
-        self.e = model.shape_material_restitution.numpy().astype(float)
-        self.spin = [getattr(model, f"shape_material_mu_{n}").numpy().astype(float) for n in ("torsional", "rolling")]
-        self.d = np.full(len(self.k), options.hunt_crossley_dissipation)
-        own = getattr(getattr(model, "sap", None), "hunt_crossley_dissipation", None)
-        if own is not None:
-            self.d = np.where(own.numpy() >= 0.0, own.numpy().astype(float), self.d)
-        own = getattr(getattr(model, "sap", None), "relaxation_time", None)
-        if own is not None:
-            own = own.numpy().astype(float)
-            self.tau = np.where(own >= 0.0, own, self.tau)
-            self.unset &= own < 0.0
-        of_file, shapes = getattr(model, "mujoco", None), np.zeros(len(self.k), dtype=int)
-        self.condim, self.priority = (
-            shapes if (own := getattr(of_file, name, None)) is None else own.numpy()
-            for name in ("condim", "geom_priority")
-        )
-
-    def pair(self, a, b, dt):
-        """Return stiffness [N/m], relaxation time [s], friction [-] and the two bodies' weights of the contact point."""
-        ka, kb, mu_a, mu_b = self.k[a], self.k[b], self.mu[a], self.mu[b]
-        total = ka + kb
-        weights = (ka / total, kb / total) if total > 0.0 else (0.5, 0.5)
-        if self.rule == "newton":
-            k, tau = 0.5 * total, weights[0] * self.tau[a] + weights[1] * self.tau[b]
-            mu = self._mean_friction(self.mu, a, b)
-        else:
-            k, tau = weights[0] * kb, self.tau[a] + self.tau[b]
-            mu = 2.0 * mu_a * mu_b / (mu_a + mu_b) if mu_a + mu_b > 0.0 else 0.0
-        if self.unset[a] and self.unset[b]:  # as stiff as the step resolves, critically damped
-            k, tau = RIGID, rigid_delay(dt)
-        return k, tau, mu, weights
-
-    def restitution(self, a, b):
-        """Return the coefficient of restitution of a pair [-]."""
-        return 0.5 * (self.e[a] + self.e[b])
-
-    def spin_friction(self, a, b):
-        """Return the coefficients of torsional and rolling friction of a pair [m]."""
-        mean = self._mean_friction if self.rule == "newton" else lambda mu, a, b: 0.5 * (mu[a] + mu[b])
-        return tuple(mean(mu, a, b) for mu in self.spin)
-
-    def _mean_friction(self, mu, a, b):
-        """Return the mean coefficient of those of two shapes that no other goes before; none where contacts are 1D."""
-        count = [s for s in (a, b) if self.priority[s] == max(self.priority[[a, b]])]
-        return 0.0 if max(self.condim[count]) == 1 else np.mean(mu[count])
-
-    def dissipation(self, a, b):
-        """Return Hunt & Crossley's dissipation of a pair [s/m]; the softer body, which deforms more, counts more."""
-        total = self.k[a] + self.k[b]
-        weight = self.k[a] / total if total > 0.0 else 0.5
-        return (1.0 - weight) * self.d[a] + weight * self.d[b]
-
-
 def _read(contacts):
     """Return where Newton's contacts are, by name, and what they override of materials, None where they have no such array."""
     optional = {}
@@ -562,15 +491,6 @@ def _read(contacts):
         array = getattr(contacts, f"rigid_contact_{name}", None)
         optional[name] = None if array is None else array.numpy().astype(float)
     return {name: getattr(contacts, f"rigid_contact_{name}").numpy() for name in _GEOMETRY}, optional
-
-
-def _override_material(k, tau, mu, optional, i):
-    """Let stiffness and damping of a contact replace the pair's, and its friction multiply it, where given."""
-    names = ("stiffness", "damping", "friction")
-    stiffness, damping, friction = (0.0 if optional[n] is None else optional[n][i] for n in names)
-    k = stiffness if stiffness > 0.0 else k
-    tau = damping / k if damping > 0.0 and 0.0 < k < RIGID else tau
-    return k, tau, mu * friction if friction > 0.0 else mu
 
 
 def _body_weight(m, kin, body, point):
