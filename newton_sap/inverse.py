@@ -14,6 +14,7 @@ import numpy as np
 
 from .boundary.bundles import minimizer_settings
 from .contacts.rows import ENTRIES
+from .contacts.stage import fill_pool
 from .diagnostics import allocate_stats
 from .inspection import dof_slots, live_slots
 from .mechanics import place
@@ -61,7 +62,7 @@ def inverse_dynamics(solver, state_in, state_out, control, contacts, dt: float) 
         solver._lay_tendons(frame)
         with solver.launches.unbroken():
             solver._move_freely(frame)
-            solver._fill_pool(frame, stats)
+            fill_pool(solver, frame, stats)
             solver._assemble(frame)
             # Finds which friction bounds and which rebounds the step came to.
             solver._solve(solver._solve_kernel, frame, stats, solver._settings)

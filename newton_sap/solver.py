@@ -34,16 +34,9 @@ from .boundary.validation import (
 from .config import SAPOptions, resolve_options
 from .constraints.coupling_table import touch_trees
 from .constraints.laws import contact_law
-from .contacts.filling import (
-    collect_contacts,
-    count_foreign,
-    enter_late,
-    fill_contacts,
-    leave_contacts,
-    list_by_part,
-    measure_links,
-    number_slots,
-)
+from .contacts.corners import corner_kernels
+from .contacts.filling import list_by_part, measure_links
+from .contacts.stage import fill_pool, kernels_of
 from .coupling import CoupledArticulations
 from .diagnostics import SolverReport, allocate_stats, clear_stats, read_report, require_healthy
 from .flight import Flights
@@ -165,6 +158,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self._allocate()
         self._recorder = self._make_recorder()
         self._read_model()
+        self.corner_kernels = corner_kernels(model, self.options)
         self._load_kernels()
         measure_links(self.launches, self.tree, self.bodies, self.model)
         check_mass_matrix(self)
@@ -264,26 +258,8 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
             self.launches.wait()
 
     def _prepare_contacts(self, frame: Frame) -> None:
-        """Fill the contact pool and list its slots by group."""
-        self._fill_pool(frame, self.stats)
-
-    def _fill_pool(self, frame: Frame, stats: Stats) -> None:
-        """The same, counting in ``stats`` what finds no room."""
-        if frame.rows is None or not self.model.shape_count:
-            if self.model.shape_count:
-                self.launches.groups(leave_contacts, [self.pool, self.problem.clusters])
-            elif frame.rows is not None:
-                self.launches.at_once(count_foreign, 1, [stats, frame.rows])
-            return
-        arrivals = self.arrivals
-        for begun in (arrivals.head, arrivals.left_out, arrivals.push, arrivals.group_count):
-            begun.zero_()
-        tables = [self.bodies, self.shapes, self.motion, arrivals]
-        given = [stats, frame.rows, self.contact_options, frame.before, frame.dt]
-        self.launches.part_items(collect_contacts, len(arrivals.next), [*tables, *given])
-        self.launches.groups(enter_late, [self.shapes, arrivals, frame.rows, self.contact_options])
-        self.launches.parts(number_slots, [arrivals])
-        self.launches.groups(fill_contacts, [*tables, self.pool, *given, self.problem.clusters])
+        """The contact pool, its slots listed by group."""
+        fill_pool(self, frame, self.stats)
 
     def _assemble(self, frame: Frame) -> None:
         """Rows, unknowns, contact Jacobians and regularisation of every group, if the kernel that minimises does not begin with
@@ -395,6 +371,9 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
             if flags & _ACTUATED and actuator_table(self.model) is not None:
                 self._renew_actuators(flags)
             self.hung_loads.renew(self.model, flags)
+            if flags & newton.ModelFlags.SHAPE_TYPE_AND_SOURCE:
+                self.corner_kernels = corner_kernels(self.model, self.options)
+                load_kernels(self.corner_kernels, self.device)
             if flags & newton.ModelFlags.BODY_PROPERTIES:
                 renewed = [*self.leaning.renew(self.model, self.motion), *self.kinematic_roots.renew(self.model)]
                 load_kernels(renewed, self.device)
@@ -574,7 +553,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         stages = [] if self.actuators is None else [self.actuators.kernel]
         stages += [*self.initial_velocities.kernels, *self.kinematic_roots.kernels, *self.hung_loads.kernels]
         stages += [kinematics, *self.leaning.kernels, free_motion]
-        stages += [collect_contacts, number_slots] if self.model.shape_count else [count_foreign]
+        stages += kernels_of(self)
         stages += [assemble_problem] if self._assembles_apart else []
         stages += [touch_trees, *self._coupling_kernels] if self._coupling_kernels else []
         stages += [] if self._follow_tied is None else [self._follow_tied]

@@ -85,6 +85,72 @@ def test_steps_equal_the_reference(options, kind, height):
     assert (beside > 0) == ("preset" not in options)
 
 
+NUT = 0.012 * np.array([[np.cos(a), np.sin(a), z] for z in (-0.5, 0.5) for a in np.arange(6) * np.pi / 3.0])
+
+
+def add_part(builder, kind, body):
+    """A small part of steel: a box, a pin, or a hexagonal nut as a hull."""
+    steel = newton.ModelBuilder.ShapeConfig(density=7800.0, mu=0.4)
+    if kind == "box":
+        builder.add_shape_box(body, hx=0.006, hy=0.004, hz=0.003, cfg=steel)
+    elif kind == "pin":
+        builder.add_shape_cylinder(body, radius=0.004, half_height=0.008, cfg=steel)
+    else:
+        triangles = [[0, k + 1, k + 2] for k in range(4)] + [[6, k + 8, k + 7] for k in range(4)]
+        triangles += [t for k in range(6) for t in ([k, k + 6, (k + 1) % 6], [k + 6, (k + 1) % 6 + 6, (k + 1) % 6])]
+        nut = newton.Mesh(NUT.astype(np.float32), np.flip(triangles, axis=1).astype(np.int32).ravel())
+        builder.add_shape_convex_hull(body, mesh=nut, cfg=steel)
+
+
+def add_floor(builder, kind):
+    """A plane, or a thick box or mesh, up to a height of zero."""
+    if kind == "plane":
+        builder.add_ground_plane()
+    elif kind == "box":
+        builder.add_shape_box(-1, xform=wp.transform((0.0, 0.0, -0.1), wp.quat_identity()), hx=0.5, hy=0.5, hz=0.1)
+    else:
+        X = wp.transform((0.0, 0.0, -0.1), wp.quat_identity())
+        builder.add_shape_mesh(-1, xform=X, mesh=newton.Mesh.create_box(0.5, 0.5, 0.1))
+
+
+@pytest.mark.parametrize("floor", ["plane", "box", "mesh"])
+@pytest.mark.parametrize("kind", ["box", "pin", "nut"])
+def test_small_parts_come_to_rest_on_the_floor(kind, floor):
+    """Six that fall by 3 mm in random attitudes, at 60 Hz: half of them sank by their own size, or through meshes, turning to and fro for good."""
+    builder, random = newton.ModelBuilder(gravity=(0.0, 0.0, -G)), np.random.default_rng(1)
+    add_floor(builder, floor)
+    for k in range(6):
+        axis = wp.normalize(wp.vec3(*random.normal(size=3)))
+        X = wp.transform((0.05 * k - 0.12, 0.055, 0.015), wp.quat_from_axis_angle(axis, random.uniform(0.0, 3.0)))
+        add_part(builder, kind, builder.add_body(xform=X))
+    rig = Rig(builder, 1.0 / 60.0).run(90)
+    assert rig.body_q[:, 2].min() > 0.0028
+
+
+@pytest.mark.parametrize("floor", ["plane", "box", "mesh"])
+@pytest.mark.parametrize("kind", ["pin", "nut"])
+@pytest.mark.parametrize("lean", [0.3, 1.2])
+def test_steps_of_parts_equal_the_reference(kind, floor, lean):
+    """Pins on the rim of a cap or a side, nuts on a corner; a plane knows all points of a pin by itself."""
+    builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
+    add_floor(builder, floor)
+    turned = wp.quat_from_axis_angle(wp.normalize(wp.vec3(1.0, 0.2, 0.1)), lean)
+    body = builder.add_body(xform=wp.transform((0.12, 0.03, 0.0), turned))
+    add_part(builder, kind, body)
+    points = (
+        NUT
+        if kind == "nut"
+        else [[0.004 * np.cos(a), 0.004 * np.sin(a), z] for z in (-0.008, 0.008) for a in np.arange(0.0, 6.3, 0.01)]
+    )
+    lowest = min(wp.quat_rotate(turned, wp.vec3(*point))[2] for point in points)
+    builder.joint_q[2] = builder.body_q[body][2] = -lowest - 0.0002
+    builder.joint_qd[2] = -0.5
+    solver, truth = step_once(builder.finalize())
+    np.testing.assert_allclose(solver.inspect().v, truth.v, atol=1e-8)
+    beside = len(truth.gamma) - len({contact["index"] for contact in truth.gamma})
+    assert (beside > 0) == ((kind, floor) != ("pin", "plane"))
+
+
 def test_spins_of_all_corners_equal_the_reference():
     """With friction against spin each corner has two slots."""
     builder = dropped(BLOCK, height=-0.001)

@@ -10,7 +10,6 @@ from ..runtime.packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, Clusters, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
 from .approach import belt_velocity, handed_speed, lacking_speed, lent_speed, overlap_speed
 from .clusters import clear_clusters, find_clusters, may_split, order_of, share_contacts
-from .corners import corners_beside, may_take_along, to_corner
 from .found import gap_now, touched_now
 from .gaps import Gap, lacks_normal, leave_by_face, measure_gap, spared_by_spin
 from .grazing import may_graze
@@ -116,6 +115,7 @@ def collect_one(
     dt: wp.float64,
 ):
     """Enter one of Newton's contacts into its group's list if it may act in this step."""
+    arrivals.corners[i] = 0
     s0 = rows.shape0[i]
     s1 = rows.shape1[i]
     if s0 < 0 or s1 < 0 or s0 == s1:
@@ -134,7 +134,6 @@ def collect_one(
     pair = material_of(shapes, rows, options, i, dt)
     if pair.stiffness <= wp.float64(0.0):
         return
-    arrivals.corners[i] = 0
     asleep = bool(False)
     if options.ahead == 0:
         if gap.phi0 > wp.float64(0.0):
@@ -151,9 +150,8 @@ def collect_one(
             push = wp.max(push, overlap_speed(gap, pair, options, dt))
         if not (push <= wp.float64(0.0)):
             wp.atomic_max(arrivals.push, gap.group, wp.float32(dt * push))
-    if may_take_along(shapes, rows, options, i) and not asleep:
-        belt = belt_velocity(rows, i, gap.normal)
-        arrivals.corners[i] = corners_beside(tree, shapes, m, rows, state, gap, i, belt, pair.mu, dt)
+    if not asleep:
+        arrivals.corners[i] = 1
     enter(
         arrivals, i, gap.group, wp.float32(gap.phi0), asleep, slots_of(arrivals, shapes, rows, i, options.spin_friction)
     )
@@ -336,20 +334,15 @@ def fill_contacts(
         # No function of its own: too large to be inlined, it would have bundles copied for each group.
         for slot in range(first + lane, start + count, wp.block_dim()):
             i = row_of(pool.row[slot])
-            corner = corner_of(pool.row[slot])
             spin = is_spin(pool.row[slot])
             # gap_as_found, written out: called here, too, it would not be inlined, and the stage takes twice as long.
             gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
             if may_graze(shapes, rows, i):
                 gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
-            side = surface_side(tree, shapes, rows, gap, i)
+            side = wp.where(corner_of(pool.row[slot]) > 0, -1, surface_side(tree, shapes, rows, gap, i))
             touched = touched_at(gap, side)  # an edge stays where it was found, whatever rolls over it
             gap.passed = passed_by(gap)
-            if corner > 0:
-                gap = to_corner(tree, shapes, m, rows, state, gap, i, corner)
-                side = -1
-            else:
-                gap = touched_now(tree, shapes, m, rows, options, state, gap, i, dt)
+            gap = touched_now(tree, shapes, m, rows, options, state, gap, i, dt)
             pair = material_of(shapes, rows, options, i, dt)
             store(pool, slot, gap, pair, options, spin)
             pool.support[slot] = side

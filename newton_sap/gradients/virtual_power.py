@@ -134,7 +134,7 @@ def contact_power(evaluate_contact):
         corner = corner_of(pool.row[slot])
         gap = gap_as_found(tree, scene.bodies, scene.shapes, m, scene.rows, scene.before, i)
         if corner > 0:
-            gap = to_corner(tree, scene.shapes, m, scene.rows, scene.before, gap, i, corner)
+            gap = to_corner(tree, scene.bodies, scene.shapes, m, scene.rows, scene.before, gap, i, corner)
         else:
             gap = touched_now(tree, scene.shapes, m, scene.rows, options, scene.before, gap, i, dt)
         gap.phi0 = gap.phi0 + spared_by_spin(m, scene.shapes, scene.rows, gap, options, i, dt)

@@ -85,12 +85,12 @@ class Solids:
         aside = np.cross(n, np.eye(3)[int(abs(n[0]) > 0.7)])
         for _ in range(4):
             aside = np.cross(n, aside / np.linalg.norm(aside))
-            normal, _ = self._first_facet(shape, at + BESIDE * (aside + n), -n, size, 3.0 * BESIDE)
+            normal, _ = self.first_facet(shape, at + BESIDE * (aside + n), -n, size, 3.0 * BESIDE)
             if normal is None or abs(normal @ n) < aligned * np.linalg.norm(normal):
                 return False
         return True
 
-    def _first_facet(self, shape, start, along, size, reach):
+    def first_facet(self, shape, start, along, size, reach):
         """Return the normal, of any length, of the first triangle on a way from a point along a unit vector, and how far it is; None
         for none."""
         if self.kind(shape) == HEIGHTFIELD:
@@ -119,7 +119,7 @@ class Solids:
         heights = []
         for away in (NEAR * REACH, NEAR / FIFTH * REACH, NEAR / FIFTH**2 * REACH):
             for to in (aside, -aside):
-                facet, way = self._first_facet(shape, at + REACH * n + away * to, -n, size, 2.0 * REACH)
+                facet, way = self.first_facet(shape, at + REACH * n + away * to, -n, size, 2.0 * REACH)
                 if facet is None or facet @ n < GENTLE * np.linalg.norm(facet):
                     return False
                 heights.append(REACH - way)
@@ -136,7 +136,7 @@ class Solids:
         margin = min(LEVEL * REACH, 0.5 * (REACH - height))
         if self.kind(shape) in (MESH, HULL, HEIGHTFIELD):
             size = self.model.shape_scale.numpy()[shape].astype(float)
-            return self._first_facet(shape, middle + 0.2 * REACH * n, -n, size, 1.2 * REACH - margin)[0] is not None
+            return self.first_facet(shape, middle + 0.2 * REACH * n, -n, size, 1.2 * REACH - margin)[0] is not None
         x = center + axes @ (middle - (height + margin) * n)
         return self.fills(shape, x, np.zeros(3))
 
