@@ -89,12 +89,16 @@ NUT = 0.012 * np.array([[np.cos(a), np.sin(a), z] for z in (-0.5, 0.5) for a in 
 
 
 def add_part(builder, kind, body):
-    """A small part of steel: a box, a pin, or a hexagonal nut as a hull."""
+    """A small part of steel: a box, a pin, a pin with round ends, a cone, or a hexagonal nut as a hull."""
     steel = newton.ModelBuilder.ShapeConfig(density=7800.0, mu=0.4)
     if kind == "box":
         builder.add_shape_box(body, hx=0.006, hy=0.004, hz=0.003, cfg=steel)
     elif kind == "pin":
         builder.add_shape_cylinder(body, radius=0.004, half_height=0.008, cfg=steel)
+    elif kind == "capsule":
+        builder.add_shape_capsule(body, radius=0.004, half_height=0.008, cfg=steel)
+    elif kind == "cone":
+        builder.add_shape_cone(body, radius=0.006, half_height=0.006, cfg=steel)
     else:
         triangles = [[0, k + 1, k + 2] for k in range(4)] + [[6, k + 8, k + 7] for k in range(4)]
         triangles += [t for k in range(6) for t in ([k, k + 6, (k + 1) % 6], [k + 6, (k + 1) % 6 + 6, (k + 1) % 6])]
@@ -128,27 +132,26 @@ def test_small_parts_come_to_rest_on_the_floor(kind, floor):
 
 
 @pytest.mark.parametrize("floor", ["plane", "box", "mesh"])
-@pytest.mark.parametrize("kind", ["pin", "nut"])
+@pytest.mark.parametrize("kind", ["pin", "capsule", "cone", "nut"])
 @pytest.mark.parametrize("lean", [0.3, 1.2])
 def test_steps_of_parts_equal_the_reference(kind, floor, lean):
-    """Pins on the rim of a cap or a side, nuts on a corner; a plane knows all points of a pin by itself."""
+    """Pins on the rim of a cap or a side, or on an end, nuts on a corner; a plane knows all points of a pin by itself."""
     builder = newton.ModelBuilder(gravity=(0.0, 0.0, -G))
     add_floor(builder, floor)
     turned = wp.quat_from_axis_angle(wp.normalize(wp.vec3(1.0, 0.2, 0.1)), lean)
     body = builder.add_body(xform=wp.transform((0.12, 0.03, 0.0), turned))
     add_part(builder, kind, body)
-    points = (
-        NUT
-        if kind == "nut"
-        else [[0.004 * np.cos(a), 0.004 * np.sin(a), z] for z in (-0.008, 0.008) for a in np.arange(0.0, 6.3, 0.01)]
-    )
-    lowest = min(wp.quat_rotate(turned, wp.vec3(*point))[2] for point in points)
+    angles = np.arange(0.0, 6.3, 0.01)
+    base = [[0.006 * np.cos(a), 0.006 * np.sin(a), -0.006] for a in angles]
+    rims = [[0.004 * np.cos(a), 0.004 * np.sin(a), z] for z in (-0.008, 0.008) for a in angles]
+    points = {"pin": rims, "capsule": [[0.0, 0.0, -0.008], [0.0, 0.0, 0.008]], "cone": base, "nut": NUT}[kind]
+    lowest = min(wp.quat_rotate(turned, wp.vec3(*point))[2] for point in points) - 0.004 * (kind == "capsule")
     builder.joint_q[2] = builder.body_q[body][2] = -lowest - 0.0002
     builder.joint_qd[2] = -0.5
     solver, truth = step_once(builder.finalize())
     np.testing.assert_allclose(solver.inspect().v, truth.v, atol=1e-8)
     beside = len(truth.gamma) - len({contact["index"] for contact in truth.gamma})
-    assert (beside > 0) == ((kind, floor) != ("pin", "plane"))
+    assert (beside > 0) == (kind in ("cone", "nut") or floor != "plane")
 
 
 def test_spins_of_all_corners_equal_the_reference():

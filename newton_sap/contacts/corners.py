@@ -1,6 +1,6 @@
 """Corners that may come down beside the one that was found, in the same step (F 4.4).
 
-Newton reports where a box, cylinder or hull touches that comes down askew: one corner, or two. That corner stops and the rest
+Newton reports where a box, cylinder, capsule, cone or hull touches that comes down askew: one corner, or two. That corner stops and the rest
 swings in, through whatever is thinner than it gets within a step. So a contact of the lowest corner takes others of its face
 along that are above the same face of the other shape and fast enough to meet it.
 """
@@ -19,7 +19,20 @@ from .found import gap_as_found
 from .gaps import Gap, as_constant
 from .materials import ContactOptions, material_of
 from .rows import CORNERS, ContactRows, corner_of, is_spin, part_of, row_count, row_of, slots_of
-from .shape_geometry import BOX, CYLINDER, FLAT, HULL, PLANE, REPORTED, has_faces, is_on_face, shape_pose
+from .shape_geometry import (
+    BOX,
+    CAPSULE,
+    CONE,
+    CYLINDER,
+    FLAT,
+    HULL,
+    PLANE,
+    REPORTED,
+    body_pose,
+    has_faces,
+    is_on_face,
+    shape_pose,
+)
 
 wp.set_module_options({"enable_backward": False})
 
@@ -33,21 +46,22 @@ INWARD = wp.constant(wp.float64(0.05))
 """Of the way from a hull's corner to the COM: from there the hull's face is looked for that it would come down on."""
 
 
-_CORNERED = tuple(int(kind) for kind in (BOX, CYLINDER, HULL))
+_CORNERED = tuple(int(kind) for kind in (BOX, CYLINDER, CAPSULE, CONE, HULL))
 """What comes down on corners that Newton reports one by one."""
 
 
 @wp.func
 def has_corners(kind: int):
     """Whether a kind of shapes is one of those."""
-    return kind == BOX or kind == CYLINDER or kind == HULL
+    return kind == BOX or kind == CYLINDER or kind == CAPSULE or kind == CONE or kind == HULL
 
 
 @wp.func
 def may_come_down_on(shapes: Shapes, moving: int, face: int):
-    """Whether a shape may do so on a face of another; of boxes and cylinders on a plane Newton reports all corners."""
-    is_plane = shapes.type[face] == PLANE and shapes.type[moving] == HULL and not (shapes.scale[face][0] > 0.0)
-    return has_corners(shapes.type[moving]) and (has_faces(shapes.type[face]) or is_plane)
+    """Whether a shape may do so on a face of another; on a plane Newton reports all corners, but of hulls and cones."""
+    is_plane = shapes.type[face] == PLANE and not (shapes.scale[face][0] > 0.0)
+    on_plane = is_plane and (shapes.type[moving] == HULL or shapes.type[moving] == CONE)
+    return has_corners(shapes.type[moving]) and (has_faces(shapes.type[face]) or on_plane)
 
 
 @wp.func
@@ -57,14 +71,19 @@ def comes_down_askew(
     """Whether a shape may do so, and has no face of its own across the normal; of hulls that is not known yet."""
     if not may_come_down_on(shapes, moving, face):
         return False
-    n = wp.transform_vector(wp.transform_inverse(shape_pose(tree, shapes, m, state, moving)), normal)
-    aside = wp.length(wp.vec2d(n[0], n[1]))
+    turned = wp.transform_get_rotation(body_pose(tree, m, state, shapes.body[moving]))
+    n = wp.quat_rotate_inv(
+        wp.transform_get_rotation(shapes.transform[moving]), wp.vec3(wp.quat_rotate_inv(turned, normal))
+    )
+    aside = wp.length(wp.vec2(n[0], n[1]))
     kind = shapes.type[moving]
+    least = wp.float32(ASKEW)
     if kind == CYLINDER:
-        return wp.min(aside, wp.abs(n[2])) > ASKEW
-    if kind == BOX:
-        most = wp.max(wp.max(wp.abs(n[0]), wp.abs(n[1])), wp.abs(n[2]))
-        return wp.float64(1.0) - most * most > ASKEW * ASKEW
+        return wp.min(aside, wp.abs(n[2])) > least
+    if kind == CAPSULE:
+        return wp.abs(n[2]) > least
+    if kind == BOX:  # as far as not even one of its axes
+        return wp.min(wp.min(wp.length(wp.vec2(n[1], n[2])), wp.length(wp.vec2(n[0], n[2]))), aside) > least
     return True
 
 
@@ -94,18 +113,42 @@ def of_box(half: wp.vec3d, at: wp.vec3d, out: wp.vec3d, corner: int):
 
 
 @wp.func
-def of_cylinder(radius: wp.float64, half_height: wp.float64, at: wp.vec3d, out: wp.vec3d, corner: int):
-    """From the furthest point of a cylinder's rims along a direction to others of the cap, or of the side, that looks along it."""
+def around_rim(at: wp.vec3d, corner: int):
+    """From a point of a rim about the third axis to the one opposite, or a quarter turn away to either side."""
+    turned = wp.vec3d(-at[0], -at[1], at[2])
+    if corner == 2:
+        turned = wp.vec3d(-at[1], at[0], at[2])
+    elif corner == 3:
+        turned = wp.vec3d(at[1], -at[0], at[2])
+    return turned - at
+
+
+@wp.func
+def of_round(kind: int, radius: wp.float64, half_height: wp.float64, at: wp.vec3d, out: wp.vec3d, corner: int):
+    """From the furthest point of a rim of a cylinder or cone along a direction to others of the cap, or of the side, that looks along it."""
     aside = wp.length(wp.vec2d(out[0], out[1]))
-    lead = wp.where(out[2] < wp.float64(0.0), -at[2], at[2])
+    lead = -at[2]  # a cone has one rim, at its lower end
+    if kind == CYLINDER and out[2] >= wp.float64(0.0):
+        lead = at[2]
     on_rim = at[0] * out[0] + at[1] * out[1] > wp.float64(AT_A_CORNER) * radius * aside
     if not (on_rim and lead > wp.float64(AT_A_CORNER) * half_height):
         return wp.vec3d()
-    if aside > wp.abs(out[2]):
-        return wp.where(corner == 1, wp.vec3d(wp.float64(0.0), wp.float64(0.0), wp.float64(-2.0) * at[2]), wp.vec3d())
-    if corner == 1:
-        return wp.vec3d(wp.float64(-2.0) * at[0], wp.float64(-2.0) * at[1], wp.float64(0.0))
-    return wp.where(corner == 2, wp.vec3d(-at[1], at[0], at[2]), wp.vec3d(at[1], -at[0], at[2])) - at
+    if aside <= wp.abs(out[2]):
+        return around_rim(at, corner)
+    if corner > 1:
+        return wp.vec3d()
+    if kind == CYLINDER:
+        return wp.vec3d(wp.float64(0.0), wp.float64(0.0), wp.float64(-2.0) * at[2])
+    return wp.vec3d(wp.float64(0.0), wp.float64(0.0), half_height) - at
+
+
+@wp.func
+def of_capsule(half_height: wp.float64, at: wp.vec3d, out: wp.vec3d, corner: int):
+    """From where the end of a capsule touches that is furthest along a direction to the same of the other end."""
+    sign = wp.where(out[2] < wp.float64(0.0), wp.float64(-1.0), wp.float64(1.0))
+    if corner > 1 or not (sign * at[2] > wp.float64(AT_A_CORNER) * half_height):
+        return wp.vec3d()
+    return wp.vec3d(wp.float64(0.0), wp.float64(0.0), wp.float64(-2.0) * sign * half_height)
 
 
 @wp.func
@@ -149,6 +192,8 @@ def of_hull(shapes: Shapes, shape: int, at: wp.vec3d, out: wp.vec3d, com: wp.vec
     if wp.length(furthest_of(shapes, shape, at, facet, out)) > REPORTED:
         return wp.vec3d()
     opposite = furthest_of(shapes, shape, at, facet, wp.vec3d())
+    if wp.length(opposite) < wp.length(com - at):  # what is nearly round rolls from facet to facet
+        return wp.vec3d()
     if corner == 1:
         return opposite
     aside = wp.cross(facet, opposite)
@@ -177,8 +222,10 @@ def way_to_corner(
     way = wp.vec3d()
     if kind == BOX:
         way = of_box(size, at, along, corner)
-    elif kind == CYLINDER:
-        way = of_cylinder(size[0], size[1], at, along, corner)
+    elif kind == CYLINDER or kind == CONE:
+        way = of_round(kind, size[0], size[1], at, along, corner)
+    elif kind == CAPSULE:
+        way = of_capsule(size[1], at, along, corner)
     elif kind == HULL:
         com = wp.vec3d()  # of what stands still nothing comes down by its weight, but something may come down on it
         if shapes.body[shape] >= 0:
@@ -304,6 +351,7 @@ def fill_corners(
 def corner_kernels(model: newton.Model, options: SAPOptions) -> list[wp.Kernel]:
     """Return the kernels of a model whose shapes have such corners, which runs on the host; none where open contacts do not count."""
     kinds = model.shape_type.numpy()[(model.shape_flags.numpy() & int(newton.ShapeFlags.COLLIDE_SHAPES)) != 0]
-    cornered, faced = (np.isin(kinds, some).sum() for some in (_CORNERED, FLAT))
-    meets = cornered > 0 and (faced > 1 or ((kinds == int(HULL)).any() and (kinds == int(PLANE)).any()))
+    cornered, faced = np.isin(kinds, _CORNERED), np.isin(kinds, FLAT)
+    meets = cornered.any() and faced.any() and (cornered | faced).sum() > 1
+    meets |= np.isin(kinds, (int(HULL), int(CONE))).any() and (kinds == int(PLANE)).any()
     return [take_along, fill_corners] if meets and not options.dissipation_ahead_of_touch else []

@@ -7,7 +7,7 @@ import numpy as np
 from .basics import quat_matrix
 from .edges import Place
 from .facing import AT_A_CORNER
-from .shapes import BOX, CYLINDER, HEIGHTFIELD, HULL, MESH, PLANE, REPORTED, pose
+from .shapes import BOX, CAPSULE, CONE, CYLINDER, HEIGHTFIELD, HULL, MESH, PLANE, REPORTED, pose
 
 FACED = (BOX, CYLINDER, HULL, MESH, HEIGHTFIELD)
 ASKEW, LEVEL, INWARD, BEYOND = 0.003, 0.9999, 0.05, 0.05
@@ -16,9 +16,9 @@ ASKEW, LEVEL, INWARD, BEYOND = 0.003, 0.9999, 0.05, 0.05
 
 def may_come_down_on(solids, moving, face):
     """Whether a shape comes down on corners that Newton reports one by one, on a face of another."""
-    on_plane = solids.kind(moving) == HULL and solids.kind(face) == PLANE
+    on_plane = solids.kind(moving) in (HULL, CONE) and solids.kind(face) == PLANE
     on_plane = on_plane and not solids.model.shape_scale.numpy()[face][0] > 0.0
-    return solids.kind(moving) in (BOX, CYLINDER, HULL) and (solids.kind(face) in FACED or on_plane)
+    return solids.kind(moving) in (BOX, CYLINDER, CAPSULE, CONE, HULL) and (solids.kind(face) in FACED or on_plane)
 
 
 def of_box(half, at, out):
@@ -34,16 +34,22 @@ def of_box(half, at, out):
     return ways
 
 
-def of_cylinder(radius, half_height, at, out):
-    """Ways from the furthest point of a cylinder's rims to others of the cap or side that looks along ``out``."""
+def of_round(is_cone, radius, half_height, at, out):
+    """Ways from the furthest point of a rim of a cylinder or cone to others of the cap or side that looks along ``out``."""
     aside = np.hypot(*out[:2])
-    lead = -at[2] if out[2] < 0.0 else at[2]
+    lead = -at[2] if is_cone or out[2] < 0.0 else at[2]
     if at[:2] @ out[:2] <= AT_A_CORNER * radius * aside or lead <= AT_A_CORNER * half_height:
         return []
-    if aside > abs(out[2]):
-        return [np.array([0.0, 0.0, -2.0 * at[2]])]
-    x, y, _ = at
-    return [np.array([-2.0 * x, -2.0 * y, 0.0]), np.array([-y - x, x - y, 0.0]), np.array([y - x, -x - y, 0.0])]
+    x, y, z = at
+    if aside <= abs(out[2]):
+        return [np.array([-2.0 * x, -2.0 * y, 0.0]), np.array([-y - x, x - y, 0.0]), np.array([y - x, -x - y, 0.0])]
+    return [np.array([-x, -y, half_height - z]) if is_cone else np.array([0.0, 0.0, -2.0 * z])]
+
+
+def of_capsule(half_height, at, out):
+    """The way from where the end of a capsule touches that is furthest along ``out`` to the same of the other end."""
+    sign = -1.0 if out[2] < 0.0 else 1.0
+    return [np.array([0.0, 0.0, -2.0 * sign * half_height])] if sign * at[2] > AT_A_CORNER * half_height else []
 
 
 def of_hull(solids, shape, at, out):
@@ -66,6 +72,8 @@ def of_hull(solids, shape, at, out):
     if np.linalg.norm(steps[(steps @ out).argmax()]) > REPORTED:
         return []
     opposite = steps[np.linalg.norm(steps, axis=1).argmax()]
+    if np.linalg.norm(opposite) < np.linalg.norm(com - at):  # what is nearly round rolls from facet to facet
+        return []
     aside = np.cross(facet, opposite)
     return [opposite, *(steps[(steps @ (side * aside + BEYOND * opposite)).argmax()] for side in (1.0, -1.0))]
 
@@ -75,8 +83,13 @@ def ways_to_corners(solids, shape, point, out):
     center, axes = pose(solids.model, solids.kin, shape)
     at, along = axes.T @ (point - center), axes.T @ out
     size = solids.model.shape_scale.numpy()[shape].astype(float)
-    kinds = {BOX: lambda: of_box(size, at, along), CYLINDER: lambda: of_cylinder(*size[:2], at, along)}
-    ways = kinds.get(solids.kind(shape), lambda: of_hull(solids, shape, at, along))()
+    ways = {
+        BOX: lambda: of_box(size, at, along),
+        CYLINDER: lambda: of_round(False, *size[:2], at, along),
+        CONE: lambda: of_round(True, *size[:2], at, along),
+        CAPSULE: lambda: of_capsule(size[1], at, along),
+        HULL: lambda: of_hull(solids, shape, at, along),
+    }[solids.kind(shape)]()
     return [axes @ way for way in ways]
 
 
