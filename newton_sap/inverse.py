@@ -27,7 +27,7 @@ class InverseDynamics:
     """What explains an observed step; generalised forces are in sap order (free joints: ``[tau_ref, f]``)."""
 
     contact_row: np.ndarray
-    """(n,) row in ``Contacts`` of each contact in the problem."""
+    """(n,) row in ``Contacts`` of each contact in the problem; a row has one contact per corner that it touches in (F 4.7)."""
     contact_impulse: np.ndarray
     """(n, 3) impulse on shape 1's body, world axes [N s]."""
     contact_point: np.ndarray

@@ -303,7 +303,7 @@ class ContactPool:
         wp.int32
     ]  # (L,) slot + 1 of the last contact of a link with a surface that may have edges inside; stale where it has none
     surface_before: wp.array[wp.int32]  # (C,) slot + 1 of the one before it, 0 for none
-    row: wp.array[wp.int32]  # (C,) row in Newton's Contacts
+    row: wp.array[wp.int32]  # (C,) entry: row in Newton's Contacts, corner and spin (contacts/rows.py)
     spin_of: wp.array[wp.int32]  # (C,) the contact whose relative spin this slot holds; -1 for a contact itself
     body_a: wp.array[wp.int32]  # (C,) Newton body
     link_a: wp.array[wp.int32]  # (C,) -1 for none; -2 - link for one that no unknown moves

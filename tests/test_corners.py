@@ -1,4 +1,4 @@
-"""Boxes that come down askew: corners beside the one that Newton reports meet the face within the same step (F 4.4)."""
+"""Boxes that come down askew: corners beside the one that Newton reports meet the face within the same step (F 4.7)."""
 
 import newton
 import numpy as np

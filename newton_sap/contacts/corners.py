@@ -1,4 +1,4 @@
-"""Corners that may come down beside the one that was found, in the same step (F 4.4).
+"""Corners that may come down beside the one that was found, in the same step (F 4.7).
 
 Newton reports where a box, cylinder, capsule, cone or hull touches that comes down askew: one corner, or two. That corner stops and the rest
 swings in, through whatever is thinner than it gets within a step. So a contact of the lowest corner takes others of its face

@@ -1,4 +1,4 @@
-"""Corners that may come down beside the one that was found, in NumPy (formulation 4.4)."""
+"""Corners that may come down beside the one that was found, in NumPy (formulation 4.7)."""
 
 from __future__ import annotations
 
