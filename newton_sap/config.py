@@ -103,8 +103,8 @@ class SAPOptions:
     call ``reset`` before what jumps. Default: as SolverMuJoCo and SolverXPBD, and a jump of a pose throws nothing."""
 
     near_rigid_contact: float = 1.0
-    """``beta`` [-], >= 0: the stiffest contact the solver resolves has the period ``beta dt``; 0 removes the bound.
-    Default: Drake's ``sap_near_rigid_threshold``."""
+    """``beta`` [-], >= 0, of contacts with a stiffness of their own under ``"sap"``: the stiffest that the solver resolves has the
+    period ``beta dt``; 0 removes the bound. Default: Drake's ``sap_near_rigid_threshold``."""
 
     near_rigid_joint: float = 0.1
     """``beta`` [-], > 0, for joint limits, drives, contacts of unset materials and all contacts under ``"similar"``, whose
@@ -161,7 +161,7 @@ class SAPOptions:
 
     max_contacts: int | None = None
     """How many contacts may act at the same time, in the whole model. None: as many as Newton may report where they fit
-    into 3 MiB, else one for a sphere, two for a capsule, four for any other shape, more for a body of its own."""
+    into 3 MiB, else one for a sphere or ellipsoid, two for a capsule, four for any other shape, more for a body of its own."""
 
     threads: int = 1
     """CPU threads [-], >= 1, that share the worlds of a step outside graphs, with the same bits; a captured graph has one.

@@ -66,7 +66,7 @@ class SolverReport:
     steps: int
     """Steps since construction or reset."""
     contacts_given: bool
-    """Whether any step was given contacts, or a pipeline of the solver's own found them."""
+    """Whether any step was given contacts that a pipeline has looked for, of the solver's own or not."""
     kinetic_energy: np.ndarray | None = None
     """Of the state given to ``report(state)`` [J]: bodies and armatures, of tendons as well; None without a state."""
     potential_energy: np.ndarray | None = None
@@ -171,14 +171,14 @@ def require_healthy(report: SolverReport, before: SolverReport | None) -> None:
         return now - np.where(now < known, 0, known)
 
     found = []
-    for name, what in (
-        ("unconverged_steps", "did not converge"),
-        ("non_finite_steps", "is not finite: NaN or infinity in state, control, model arrays or result"),
+    for name, what, remedy in (
+        ("unconverged_steps", "did not converge", "; look for masses or gains far apart, or raise max_iterations"),
+        ("non_finite_steps", "is not finite: NaN or infinity in state, control, model arrays or result", ""),
     ):
         grown = growth(name) > 0
         if grown.any():
             reasons = ", ".join(sorted({REASONS[r] for r in report.last_failure[grown]}))
-            found.append(f"{_name_worlds(report, grown)} {what} ({reasons})")
+            found.append(f"{_name_worlds(report, grown)} {what} ({reasons}){remedy}")
     dropped = growth("contacts_dropped")
     if (dropped > 0).any():
         found.append(

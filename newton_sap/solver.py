@@ -336,7 +336,14 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
             world_mask: (world_count + 1,) bool, the last entry for global entities, for a model whose worlds are one
                 group, and for lost contact rows; None chooses all.
             flags: Unused.
+
+        Raises:
+            TypeError: ``state`` is none, as a mask is: give that as ``world_mask``.
         """
+        if state is not None and not isinstance(state, (newton.State, SapState)):
+            raise TypeError(
+                f"state must be a newton.State or None, not {type(state).__name__}; a mask of worlds is world_mask=..."
+            )
         mask = self._normalize_reset_world_mask(world_mask)
         inputs = [self.stats, self._group_world, self._no_mask if mask is None else mask]
         self.launches.single(clear_stats, self.topology.group_count + 1, inputs)
@@ -452,7 +459,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         require_no_capture(self.device, "report()")
         mechanics = None if state is None else energy_and_momentum(self, state)
         memory = sum(memory_by_buffer(self, self.model, self._contacts_seen).values())
-        known = dict(memory=memory, of_state=mechanics, contacts_given=self._contacts_seen is not None)
+        known = dict(memory=memory, of_state=mechanics, contacts_given=self._were_filled())
         return read_report(self.stats, self.topology.group_world, self._room(), **known)
 
     def inspect(self) -> Inspection:

@@ -32,7 +32,7 @@ def test_one_newton_step_is_that_of_the_dense_hessian(name, seed):
     assert assert_same_step(*scene(name, seed), friction_bound="start", max_iterations=1).gamma
 
 
-@pytest.mark.parametrize("how", ["mixed", "in blocks", "with spin"])
+@pytest.mark.parametrize("how", ["mixed", "in blocks", pytest.param("with spin", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "name",
     ["long and short", *(pytest.param(name, marks=pytest.mark.slow) for name in SCENES if name != "long and short")],

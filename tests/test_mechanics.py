@@ -220,6 +220,8 @@ def test_a_report_says_that_no_contacts_were_given():
     report = solver.report()
     assert not report.contacts_given and "no step was given any: pipeline.collide(state, contacts)" in str(report)
     contacts = pipeline.contacts()
+    solver.step(state, state, None, contacts, DT)
+    assert not solver.report().contacts_given  # nobody has looked for any
     pipeline.collide(state, contacts)
     solver.step(state, state, None, contacts, DT)
     assert solver.report().contacts_given and "1 mean, 1 max" in str(solver.report())

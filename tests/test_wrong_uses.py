@@ -31,6 +31,18 @@ def of_unknown_shape():
     return own
 
 
+def hinge(axis=(0.0, 0.0, 1.0), **changed):
+    """A solver of a hinge, of whose model some arrays are filled with other numbers."""
+    builder = newton.ModelBuilder()
+    link = builder.add_link(mass=1.0, inertia=wp.diag(wp.vec3(0.1)), lock_inertia=True)
+    builder.add_articulation([builder.add_joint_revolute(-1, link, label="hinge")])
+    own = builder.finalize()
+    own.joint_axis.fill_(wp.vec3(*axis))
+    for name, value in changed.items():
+        getattr(own, name).fill_(value)
+    return SolverSAP(own)
+
+
 def owner():
     """A solver that collides by itself."""
     own = model()
@@ -118,6 +130,26 @@ WRONG = {
         "converting from newton to drake needs pose=",
     ),
     "no axis": (lambda: up_axis_quaternion("Q", "Z"), ValueError, "known are X, Y, Z, newton, "),
+    "a mask of worlds for a state": (
+        lambda: SolverSAP(model()).reset(wp.zeros(2, dtype=wp.bool)),
+        TypeError,
+        "state must be a newton.State or None, not array; a mask of worlds is world_mask=...",
+    ),
+    "coordinates that are no numbers": (
+        lambda: hinge(joint_q=np.nan),
+        ValueError,
+        "model.joint_q[0] of joint 0 ('hinge') is nan, and that is where the solver measures masses; it must be finite",
+    ),
+    "gravity that is no number": (
+        lambda: hinge(gravity=wp.vec3(np.nan)),
+        ValueError,
+        "gravity of world 0 is [nan nan nan]; it must be finite",
+    ),
+    "an axis without a direction": (
+        lambda: hinge(axis=(0.0, 0.0, 0.0)),
+        ValueError,
+        "joint_axis of joint 0 ('hinge') is zero; give the direction it moves along",
+    ),
     "a state of another model": (
         lambda: Coordinates.at(model(), model(3).state()),
         ValueError,

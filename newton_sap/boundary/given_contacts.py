@@ -33,6 +33,11 @@ class GivenContacts:
             self._contacts_seen = contacts
         return self.frames.rows(contacts)
 
+    def _were_filled(self) -> bool:
+        """Whether a step was given contacts that a pipeline has looked for, or somebody written; reads the device."""
+        seen = self._contacts_seen
+        return seen is not None and bool(seen.contact_generation.numpy()[0] or seen.rigid_contact_count.numpy()[0])
+
     def _reserve_contacts(self, rows: int) -> None:
         """Make room for a larger ``Contacts``."""
         if rows <= self.arrivals.next.shape[0]:

@@ -27,6 +27,8 @@ _FINITE = {
     "equality": ("equality_constraint_anchor", "equality_constraint_relpose", "equality_constraint_polycoef",
                  "equality_constraint_torquescale"),
 }  # fmt: skip
+_AXIAL = [int(newton.JointType[kind]) for kind in ("PRISMATIC", "REVOLUTE", "D6")]
+"""Joints whose axes are the model's."""
 _MAGNITUDES = {"joint_effort_limit": "infinity is", "joint_velocity_limit": "infinity and 0 are"}
 """Bounds of magnitudes, and what says that there is none."""
 _DTYPES = {"body_q": wp.transform, "body_qd": wp.spatial_vector, "body_f": wp.spatial_vector}
@@ -94,6 +96,7 @@ def validate_model(model) -> None:
     for kind, names in _FINITE.items():
         for name in names:
             _require_finite(model, kind, name, _column(model, name))
+    _require_start(model)
     _require_own_materials(model)
     _require_limits(model)
     _require_inertia(model)
@@ -292,6 +295,21 @@ def _require_finite(model, kind: str, name: str, values: np.ndarray) -> None:
             f"{'' if name in _SIGNED else ' and not negative'}: correct it in the builder or the model before "
             "constructing the solver"
         )
+
+
+def _require_start(model) -> None:
+    """Refuse gravity and coordinates that are no numbers, and axes without a direction."""
+    for world in np.flatnonzero(~np.isfinite(model.gravity.numpy().reshape(-1, 3)).all(axis=1))[:1]:
+        raise ValueError(f"gravity of world {world} is {model.gravity.numpy()[world]}; it must be finite")
+    for coordinate in np.flatnonzero(~np.isfinite(model.joint_q.numpy()))[:1]:
+        joint = int(np.searchsorted(model.joint_q_start.numpy(), coordinate, side="right")) - 1
+        raise ValueError(
+            f"model.joint_q[{coordinate}] of {joint_name(model, joint)} is {model.joint_q.numpy()[coordinate]}, and that is where "
+            "the solver measures masses; it must be finite"
+        )
+    kind = np.repeat(model.joint_type.numpy(), np.diff(model.joint_qd_start.numpy()))
+    for dof in np.flatnonzero(np.isin(kind, _AXIAL) & ~model.joint_axis.numpy().any(axis=1))[:1]:
+        raise ValueError(f"joint_axis of {owner_name(model, 'dof', dof)} is zero; give the direction it moves along")
 
 
 def _require_own_materials(model) -> None:
