@@ -109,6 +109,7 @@ FEATURES: dict[str, list[Feature]] = {
         Feature("friction cone without pyramids", YES, "test_properties::test_optimality_conditions_of_contacts", "yn????"),
         Feature("stiffness, damping, friction per contact", YES, "test_reference_constraints::test_material_rules_and_overrides", "yyyyyp"),
         Feature("contacts seen ahead (speculative)", YES, f"{RUNTIME}::test_bullet_does_not_cross_a_plate", "nn?y?n"),
+        Feature("all corners of what comes down askew, within a step", YES, "test_corners::test_none_goes_through_a_table", "n?????", "boxes, cylinders, capsules, cones, hulls on any face ([F 4.7](formulation.md))"),
         Feature("conveyors (surface velocity)", YES, f"{RUNTIME}::test_conveyor_carries_a_box", "ny?yyy"),
         Feature("contacts thinned per body pair", NO, "test_features::test_reduced_contacts_are_refused", "nnnnny", "`ValueError`; collide without the reduction"),
         Feature("soft contacts with particles", NO, "test_particles::test_particles_touch_nothing", "nynyyn", "no exception: they are ignored"),
