@@ -34,7 +34,6 @@ from .boundary.validation import (
 from .config import SAPOptions, resolve_options
 from .constraints.coupling_table import touch_trees
 from .constraints.laws import contact_law
-from .contacts.corners import corner_kernels
 from .contacts.filling import list_by_part, measure_links
 from .contacts.stage import fill_pool, kernels_of
 from .coupling import CoupledArticulations
@@ -158,7 +157,6 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self._allocate()
         self._recorder = self._make_recorder()
         self._read_model()
-        self.corner_kernels = corner_kernels(model, self.options)
         self._load_kernels()
         measure_links(self.launches, self.tree, self.bodies, self.model)
         check_mass_matrix(self)
@@ -379,7 +377,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
                 self._renew_actuators(flags)
             self.hung_loads.renew(self.model, flags)
             if flags & newton.ModelFlags.SHAPE_TYPE_AND_SOURCE:
-                self.corner_kernels = corner_kernels(self.model, self.options)
+                self._look_for_corners()
                 load_kernels(self.corner_kernels, self.device)
             if flags & newton.ModelFlags.BODY_PROPERTIES:
                 renewed = [*self.leaning.renew(self.model, self.motion), *self.kinematic_roots.renew(self.model)]

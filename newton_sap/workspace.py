@@ -263,7 +263,7 @@ class Arrivals:
     ]  # (N,) signed distance, or what one that is left out lacks of meeting [m]; ASLEEP more for one that sleeps
     corners: wp.array[
         wp.int32
-    ]  # (N,) in which corners beside the one that was found a box may come down as well, a bit for each
+    ]  # (N,) corners that touch, a bit for each; empty where shapes have none but what was found
     push: wp.array[wp.float32]  # (G,) how far what overlaps, or has no joint, may push within the step [m]
     group_count: wp.array[wp.int32]  # (G,) slots they ask for
     group_start: wp.array[wp.int32]  # (G,) those of the part's groups before
@@ -551,7 +551,7 @@ def copy_bundle(struct_type, bundle, changed: dict):
 def allocate_arrivals(rows: int, groups: int, links: int, parts: int, device) -> Arrivals:
     """Return lists for ``rows`` contacts of Newton."""
     lanes = parts * LANES_OF_A_LIST
-    sizes = {"*": groups, "left_out": links, "next": rows, "phi0": rows, "corners": rows, "lane_count": lanes}
+    sizes = {"*": groups, "left_out": links, "next": rows, "phi0": rows, "corners": 0, "lane_count": lanes}
     return allocate(Arrivals, {**sizes, "part_head": parts if parts > 1 else 0}, device)
 
 

@@ -193,6 +193,24 @@ def test_what_rests_or_comes_slowly_has_what_newton_found():
         assert step_once(model)[0].report().contacts.sum() == count
 
 
+def test_shapes_that_get_corners_are_noticed():
+    """What was a ball when the solver was built is a block after a notice, and steps as in a new solver; before it nothing is kept for corners."""
+    model = dropped(BLOCK, height=-0.001).finalize()
+    block = model.shape_type.numpy().copy()
+    model.shape_type.assign(np.where(block == int(newton.GeoType.BOX), int(newton.GeoType.SPHERE), block))
+    solver = SolverSAP(model)
+    assert not len(solver.arrivals.corners)
+    model.shape_type.assign(block)
+    solver.notify_model_changed(newton.ModelFlags.SHAPE_TYPE_AND_SOURCE)
+    state, contacts = collided(model)
+    steps = []
+    for stepping in (solver, SolverSAP(model)):
+        stepping.step(state, model.state(), None, contacts, 1.0 / 60.0)
+        steps.append(stepping.inspect().v)
+        assert stepping.report().contacts.sum() == 4
+    np.testing.assert_array_equal(*steps)
+
+
 def test_forces_of_all_corners_are_reported_in_the_row_that_was_found():
     """They make up what the block gains beyond its fall; impulses in the contact frame add up likewise."""
     model = dropped(BLOCK, height=-0.001).finalize()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import newton
+import warp as wp
 
+from ..contacts.corners import corner_kernels
 from ..contacts.rows import ContactRows
 from ..workspace import Pools
 from .capacity import contact_capacity, contact_storage, large_group_storage
@@ -61,3 +63,11 @@ class GivenContacts:
         self.pools = self.scratch.join(Pools, contacts=self.pool, rows=self.rows, couplers=self.couplers)
         if size.needs_iterations:
             self.large = large_group_storage(size, self.problem, self.motion, self.pools, device)
+        self._look_for_corners()
+
+    def _look_for_corners(self) -> None:
+        """Find out which shapes come down on corners beside those that are found, and make room to tell which."""
+        self.corner_kernels = corner_kernels(self.model, self.options)
+        rows = self.arrivals.next.shape[0]
+        if self.corner_kernels and len(self.arrivals.corners) < rows:
+            self.arrivals.corners = wp.zeros(rows, dtype=wp.int32, device=self.device)

@@ -26,6 +26,7 @@ from .rows import (
     is_spin,
     leave_out,
     list_rows,
+    mark_corners,
     next_row,
     part_of,
     row_count,
@@ -115,7 +116,7 @@ def collect_one(
     dt: wp.float64,
 ):
     """Enter one of Newton's contacts into its group's list if it may act in this step."""
-    arrivals.corners[i] = 0
+    mark_corners(arrivals, i, 0)
     s0 = rows.shape0[i]
     s1 = rows.shape1[i]
     if s0 < 0 or s1 < 0 or s0 == s1:
@@ -151,7 +152,7 @@ def collect_one(
         if not (push <= wp.float64(0.0)):
             wp.atomic_max(arrivals.push, gap.group, wp.float32(dt * push))
     if not asleep:
-        arrivals.corners[i] = 1
+        mark_corners(arrivals, i, 1)
     enter(
         arrivals, i, gap.group, wp.float32(gap.phi0), asleep, slots_of(arrivals, shapes, rows, i, options.spin_friction)
     )

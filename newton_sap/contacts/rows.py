@@ -84,7 +84,18 @@ def is_spin(entry: int):
 @wp.func
 def has_corner(arrivals: Arrivals, row: int, corner: int):
     """Whether a row that was entered has a contact in a corner."""
-    return corner == 0 or (arrivals.corners[row] >> corner) % 2 == 1
+    if corner == 0:
+        return True
+    if arrivals.corners.shape[0] == 0:
+        return False
+    return (arrivals.corners[row] >> corner) % 2 == 1
+
+
+@wp.func
+def mark_corners(arrivals: Arrivals, row: int, corners: int):
+    """Remember in which corners a row touches, if any may in others than the one that was found."""
+    if arrivals.corners.shape[0] > 0:
+        arrivals.corners[row] = corners
 
 
 @wp.func
