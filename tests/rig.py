@@ -59,6 +59,37 @@ def tight(optimality_rel=1e-13, max_iterations=60):
     )
 
 
+def slopes_of_a_step(solver, q, v, dt, e):
+    """What the tape and what differences of a size ``e`` make of a step of one free body by its height, velocities and attitude.
+
+    Contacts are found anew for each.
+    """
+    model, pipeline = solver.model, newton.CollisionPipeline(solver.model)
+    weight = np.array([0.3, -0.2, 1.0, 0.4, 0.5, -0.6])
+
+    def step(q, v):
+        before, after, contacts = model.state(), model.state(), pipeline.contacts()
+        put(before.joint_q, q)
+        put(before.joint_qd, v)
+        newton.eval_fk(model, before.joint_q, before.joint_qd, before)
+        pipeline.collide(before, contacts)
+        with wp.Tape() as tape:
+            solver.step(before, after, None, contacts, dt)
+        return before, after, tape
+
+    def loss(q, v):
+        return step(q, v)[1].joint_qd.numpy().astype(float) @ weight
+
+    moves = [(np.eye(7)[2], np.zeros(6))] + [(np.zeros(7), np.eye(6)[k]) for k in range(6)]
+    moves += [(np.append(np.zeros(3), wp.quat(*axis, 0.0) * wp.quat(*q[3:])), np.zeros(6)) for axis in 0.5 * np.eye(3)]
+    differences = [(loss(q + e * dq, v + e * dv) - loss(q - e * dq, v - e * dv)) / (2.0 * e) for dq, dv in moves]
+    before, after, tape = step(q, v)
+    after.joint_qd.grad.assign(weight.astype(np.float32))
+    tape.backward()
+    slopes = [before.joint_q.grad.numpy() @ dq + before.joint_qd.grad.numpy() @ dv for dq, dv in moves]
+    return slopes, differences
+
+
 class Rig:
     """``q`` and ``v`` are the joint coordinates of the present state; ``control`` and ``model`` may be changed freely."""
 

@@ -4,7 +4,7 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
-from rig import G, Rig, tight
+from rig import G, Rig, slopes_of_a_step, tight
 
 from newton_sap import SolverSAP
 from newton_sap.reference import ReferenceSolver
@@ -88,32 +88,6 @@ def test_what_is_near_no_corner_stays_where_it_was_found():
 def test_gradients_go_through_corners_that_were_exchanged():
     """By height, attitude and velocities of a plate that leans into the ground, against differences with contacts found anew."""
     model = plate((0.1, 0.07, 0.001), 0.3, -0.004, wp.vec3(0.3, 1.0, 0.1)).finalize(requires_grad=True)
-    solver, pipeline, weight = (
-        SolverSAP(model),
-        newton.CollisionPipeline(model),
-        np.array([0.3, -0.2, 1.0, 0.4, 0.5, -0.6]),
-    )
-
-    def step(q, v):
-        before, after, contacts = model.state(), model.state(), pipeline.contacts()
-        before.joint_q.assign(q.astype(np.float32))
-        before.joint_qd.assign(v.astype(np.float32))
-        newton.eval_fk(model, before.joint_q, before.joint_qd, before)
-        pipeline.collide(before, contacts)
-        with wp.Tape() as tape:
-            solver.step(before, after, None, contacts, 0.01)
-        return before, after, tape
-
-    def loss(q, v):
-        return step(q, v)[1].joint_qd.numpy().astype(float) @ weight
-
     q, v = model.joint_q.numpy().astype(float), np.array([0.0, 0.0, 0.0, 3.0, -6.0, 1.0])
-    before, after, tape = step(q, v)
-    after.joint_qd.grad.assign(weight.astype(np.float32))
-    tape.backward()
-    moves = [(np.eye(7)[2], np.zeros(6))] + [(np.zeros(7), np.eye(6)[k]) for k in range(6)]
-    moves += [(np.append(np.zeros(3), wp.quat(*axis, 0.0) * wp.quat(*q[3:])), np.zeros(6)) for axis in 0.5 * np.eye(3)]
-    e = 2.0**-10
-    differences = [(loss(q + e * dq, v + e * dv) - loss(q - e * dq, v - e * dv)) / (2.0 * e) for dq, dv in moves]
-    slopes = [before.joint_q.grad.numpy() @ dq + before.joint_qd.grad.numpy() @ dv for dq, dv in moves]
+    slopes, differences = slopes_of_a_step(SolverSAP(model), q, v, 0.01, 2.0**-10)
     np.testing.assert_allclose(slopes, differences, rtol=1e-2, atol=2e-2)

@@ -30,6 +30,7 @@ from .shape_geometry import (
     REPORTED,
     body_pose,
     has_faces,
+    is_endless_plane,
     is_on_face,
     shape_pose,
 )
@@ -59,8 +60,7 @@ def has_corners(kind: int):
 @wp.func
 def may_come_down_on(shapes: Shapes, moving: int, face: int):
     """Whether a shape may do so on a face of another; on a plane Newton reports all corners, but of hulls and cones."""
-    is_plane = shapes.type[face] == PLANE and not (shapes.scale[face][0] > 0.0)
-    on_plane = is_plane and (shapes.type[moving] == HULL or shapes.type[moving] == CONE)
+    on_plane = is_endless_plane(shapes, face) and (shapes.type[moving] == HULL or shapes.type[moving] == CONE)
     return has_corners(shapes.type[moving]) and (has_faces(shapes.type[face]) or on_plane)
 
 

@@ -11,7 +11,7 @@ from ..multibody.spatial import to_vec3d
 from ..workspace import Motion, Shapes
 from .gaps import Gap, as_constant
 from .rows import ContactRows, shown
-from .shape_geometry import BOX, PLANE
+from .shape_geometry import BOX, is_endless_plane
 
 wp.set_module_options({"enable_backward": False})
 
@@ -22,8 +22,7 @@ AT_A_CORNER = wp.constant(wp.float32(0.99))
 @wp.func
 def may_face(shapes: Shapes, rows: ContactRows, i: int):
     """Whether a contact is one of an infinite plane, which Newton names first, and a box."""
-    plane = rows.shape0[i]
-    return shapes.type[plane] == PLANE and shapes.type[rows.shape1[i]] == BOX and not (shapes.scale[plane][0] > 0.0)
+    return is_endless_plane(shapes, rows.shape0[i]) and shapes.type[rows.shape1[i]] == BOX
 
 
 @wp.func

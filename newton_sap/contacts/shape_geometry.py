@@ -45,6 +45,12 @@ def has_faces(kind: int):
 
 
 @wp.func
+def is_endless_plane(shapes: Shapes, shape: int):
+    """Whether a shape is a plane without borders."""
+    return shapes.type[shape] == PLANE and not (shapes.scale[shape][0] > 0.0)
+
+
+@wp.func
 def body_pose(tree: Tree, m: Motion, state: StateArrays, body: int):
     """Where a body is: a link, one that no joint moves (as its state says), or -1, the static world."""
     X = wp.transform_identity(dtype=wp.float64)

@@ -240,7 +240,7 @@ class Contact:
     """Speed [m/s] at which the surfaces part, should they meet within the step."""
     asleep: bool = False
     """Whether it takes part only if a minimum without it closes it."""
-    corner: int = 0  # of a box, beside where the row was found
+    corner: int = 0  # beside where the row was found, 0 there
 
     def aim_at(self, target):
         """Make ``target`` the separation velocity [m/s] that the contact asks for, without damping."""

@@ -33,9 +33,9 @@ class Place:
     apart: float
     """How far the two are apart [m] along the normal that Newton gives."""
     corner: int = 0
-    """In which corner of a box it is, 0 for where it was found."""
+    """In which corner of a shape it is, 0 for where it was found."""
     beside: list[Place] = field(default_factory=list)
-    """The same of corners of a box that may come down as well."""
+    """The same of corners that may come down as well."""
     asleep: bool = False
     """Whether twice what the two bodies do by themselves does not close it."""
 
