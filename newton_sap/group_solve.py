@@ -5,7 +5,6 @@ from functools import cache
 
 import warp as wp
 
-from .boundary.bundles import StepInput
 from .linalg.cholesky import begin_rows
 from .linalg.lanes import REGISTERS, sync
 from .minimizer.impacts import bounce
@@ -31,7 +30,7 @@ from .minimizer.search_direction import search_direction
 from .minimizer.settings import Settings
 from .minimizer.sleeping_contacts import sleeping_contacts
 from .minimizer.sleeping_rows import wake_rows
-from .problem import assemble_cluster
+from .problem import StepInput, assemble_cluster
 from .runtime.packed import pack_large_groups, pack_motion, pack_pools, pack_problem, pack_tree
 from .runtime.prefetch import fetch_cluster
 from .workspace import Bodies, Joints, LargeGroups, Motion, NoLargeGroups, Pools, Problem, Stats, Tree

@@ -2,38 +2,41 @@
 
 import warp as wp
 
-from .boundary.bundles import StepInput
 from .constraints.axis_laws import JointInput
-from .constraints.clamped_linear import FOUR_PI_SQUARED, RIGID, near_rigid, regularization
-from .constraints.hunt_crossley import dissipation, recovering
+from .constraints.clamped_linear import near_rigid
 from .constraints.joint_rows import link_rows
 from .constraints.lagged import bound_friction
-from .constraints.restitution import NEVER, NO_REBOUND, apply_restitution
+from .constraints.restitution import NO_REBOUND, apply_restitution
+from .contacts.compliance import effective_weight, regularize_contact
 from .contacts.materials import ContactOptions
 from .linalg.cholesky import widen_skyline
 from .linalg.lanes import REGISTERS, sync
 from .minimizer.objective import contact_velocity, mass_times
 from .minimizer.ranges import entries_of
 from .multibody.efforts import gravity_of
-from .multibody.joints import turns_freely
 from .multibody.mass_matrix import diagonal_entry
-from .multibody.spatial import angular, to_mat33d, velocity_at
+from .multibody.spatial import angular, velocity_at
 from .runtime.packed import pack_motion, pack_pools, pack_problem, pack_tree
 from .runtime.prefetch import fetch_cluster
 from .unknowns import cluster_tree
-from .workspace import ROWS_PER_DOF, Bodies, ContactPool, Joints, Motion, NormalLaw, Pools, Problem, RowPool, Tree
+from .workspace import ROWS_PER_DOF, Bodies, ContactPool, Joints, Motion, Pools, Problem, RowPool, Tree
 
 wp.set_module_options({"enable_backward": False})
 
-RIGID_FREQUENCY = wp.constant(wp.float64(1000.0))
-"""Stiffest contact of unset materials under Hunt & Crossley's law, as sqrt(k w) [rad/s]; ``docs/contact_laws.md``."""
-LEVERAGE = wp.constant(wp.float64(10.0))
-"""Effective mass of a contact of unset materials, at most, in masses of the trees that touch."""
 RESOLUTION = wp.constant(wp.float64(1.0e-5))
 """Of the momentum at the start of a step, beside what changes of it in the step; far above what rounding makes of it."""
 NO_UNKNOWN = wp.constant(2**31 - 1)
 """After all unknowns."""
 UNTOUCHED = wp.constant(-1)
+
+
+@wp.struct
+class StepInput:
+    """What the rows of this step depend on besides the model and the motion."""
+
+    joints: JointInput
+    contacts: ContactOptions
+    dt: wp.float64
 
 
 @wp.func
@@ -203,148 +206,6 @@ def contact_jacobian(tree: Tree, m: Motion, pool: ContactPool, problem: Problem,
             pool.J[slot * pool.stride + n] = J
             n += 1
     pool.support[slot] = n
-
-
-@wp.func
-def joint_block(m: Motion, problem: Problem, u: int, base: int):
-    """Rows and columns u to u + 2 of A: how hard the three rotations of one joint are to turn."""
-    column = u - base - problem.block[u]
-    B = wp.mat33d()
-    for i in range(3):
-        for k in range(3):
-            B[i, k] = m.A[problem.A_row[u + i] + column + k]
-    return B
-
-
-@wp.func
-def delassus_weight(
-    tree: Tree, joints: Joints, m: Motion, problem: Problem, pool: ContactPool, slot: int, base: int, blocks: int
-):
-    """w = |J B^-1 J^T|_F / 3 [1/kg] (F 2.2).
-
-    B is the diagonal of A, with ``blocks`` the three rotations of a free or ball joint together, whose axes nothing in the
-    motion distinguishes.
-    """
-    W = wp.mat33d()
-    s = int(0)
-    while s < pool.support[slot]:
-        at = slot * pool.stride + s
-        u = base + pool.unknown[at]
-        link = tree.dofs[problem.dof[u]].link
-        if (
-            blocks == 1
-            and problem.dof[u] == tree.links[link].dof_start
-            and turns_freely(joints, tree.links[link].joint)
-        ):
-            turns = wp.matrix_from_cols(pool.J[at], pool.J[at + 1], pool.J[at + 2])
-            W += turns * wp.inverse(joint_block(m, problem, u, base)) * wp.transpose(turns)
-            s += 3
-        else:
-            column = pool.J[at] * problem.scale[u]
-            W += wp.outer(column, column)
-            s += 1
-    return wp.sqrt(wp.ddot(W, W)) / wp.float64(3.0)
-
-
-@wp.func
-def body_weight(tree: Tree, bodies: Bodies, m: Motion, link: int, point: wp.vec3d):
-    """Mean over three directions of 1/m + (r x e)^T I^-1 (r x e) of one body [1/kg]."""
-    w = wp.float64(0.0)
-    if link >= 0 and bodies.mass[tree.links[link].body] > 0.0:
-        body = tree.links[link].body
-        R = wp.quat_to_matrix(m.rotation[link])
-        inverse = R * wp.inverse(to_mat33d(bodies.inertia[body])) * wp.transpose(R)
-        lever = wp.skew(point - m.com[link])
-        w = wp.float64(1.0) / wp.float64(bodies.mass[body])
-        w += wp.trace(wp.transpose(lever) * inverse * lever) / wp.float64(3.0)
-    return w
-
-
-@wp.func
-def touching_mass(tree: Tree, m: Motion, link_a: int, link_b: int):
-    """Mass [kg] of the trees, or the tree, of two links; free motion has added it up."""
-    mass = wp.float64(0.0)
-    a = int(-1)
-    if link_a >= 0:
-        a = tree.links[link_a].tree
-        mass = m.mass[tree.trees[a].link_start]
-    if link_b >= 0 and tree.links[link_b].tree != a:
-        mass += m.mass[tree.trees[tree.links[link_b].tree].link_start]
-    return mass
-
-
-@wp.func
-def effective_weight(
-    tree: Tree,
-    joints: Joints,
-    bodies: Bodies,
-    m: Motion,
-    pool: ContactPool,
-    problem: Problem,
-    options: ContactOptions,
-    slot: int,
-    base: int,
-):
-    """Effective inverse mass of a contact by the chosen rule; bounded where the stiffness follows from it alone.
-
-    A point close to all axes seems to have any mass behind it, and a contact as stiff as that would throw its bodies.
-    """
-    w = wp.float64(0.0)
-    if options.body_inertia_weight == 1:
-        w = body_weight(tree, bodies, m, pool.link_a[slot], pool.point_a[slot])
-        w += body_weight(tree, bodies, m, pool.link_b[slot], pool.point_b[slot])
-    else:
-        w = delassus_weight(tree, joints, m, problem, pool, slot, base, options.joint_blocks)
-    if w <= wp.float64(0.0):
-        w = wp.float64(1.0)
-    if pool.stiffness[slot] == RIGID:
-        heaviest = LEVERAGE * touching_mass(tree, m, pool.link_a[slot], pool.link_b[slot])
-        if w * heaviest < wp.float64(1.0) and heaviest > wp.float64(0.0):
-            w = wp.float64(1.0) / heaviest
-    return w
-
-
-@wp.func
-def regularize_contact(
-    pool: ContactPool, options: ContactOptions, slot: int, w: wp.float64, vn0: wp.float64, dt: wp.float64
-):
-    """R_n, R_t and v_hat of one contact (F 2.3), and the same compliance as Hunt & Crossley's law (F 2.4).
-
-    Returns the normal impulse that depth and velocity at the start of the step give, for friction bounds.
-    """
-    k = pool.stiffness[slot]
-    tau = pool.relaxation_time[slot]
-    beta = options.beta
-    normal = NormalLaw()
-    normal.k = k
-    normal.d = pool.dissipation[slot]
-    normal.parting = normal.d
-    normal.dt = dt
-    if k == RIGID:
-        # Hunt & Crossley's law has no bound of its own, and its force reads the depth, which must stay measurable.
-        beta = options.rigid_beta
-        normal.parting = recovering(normal.d, -pool.phi0[slot], dt)
-        normal.k = wp.min(FOUR_PI_SQUARED / (beta * beta * dt * dt), RIGID_FREQUENCY * RIGID_FREQUENCY) / w
-    elif options.narrow == 1:
-        # Beyond this nothing changes that the step could resolve, but the minimum is ever harder to find.
-        stiffest = FOUR_PI_SQUARED / (options.rigid_beta * options.rigid_beta * dt * dt * w)
-        if k > stiffest:
-            normal.k = stiffest
-    normal.fe0 = -normal.k * pool.phi0[slot]
-    pool.R_t[slot] = options.sigma * w
-    pool.R_n[slot] = regularization(dt, k, tau, w, beta)
-    pool.v_hat[slot] = -pool.phi0[slot] / (dt + tau)
-    zero = wp.float64(0.0)
-    n0 = wp.max((pool.v_hat[slot] - vn0) / pool.R_n[slot], zero)
-    if options.hunt_crossley == 1:
-        n0 = dt * wp.max(normal.fe0, zero) * wp.max(wp.float64(1.0) - dissipation(normal, vn0) * vn0, zero)
-    if pool.support[slot] == 0:
-        # The two bodies move as one: there is nothing to decide, and no force to find.
-        pool.v_hat[slot] = -NEVER
-        normal.fe0 = -NEVER
-        n0 = zero
-    pool.normal_law[slot] = normal
-    return n0
 
 
 @wp.func

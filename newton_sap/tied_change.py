@@ -9,7 +9,6 @@ from functools import cache
 
 import warp as wp
 
-from .boundary.bundles import StepInput
 from .linalg.lanes import sync
 from .minimizer.held_solve import held_solve, is_tied, skyline_of
 from .minimizer.islands import find_islands, has_islands
@@ -31,7 +30,7 @@ from .multibody.velocity_products import (
     rounds_needed,
     share_followed,
 )
-from .problem import measure_free_motion, write_excess
+from .problem import StepInput, measure_free_motion, write_excess
 from .runtime.packed import pack_motion, pack_pools, pack_problem, pack_tree
 from .workspace import CLUSTER_DOFS, DIRECT_TREES, Bodies, CouplerPool, Joints, Motion, Pools, Problem, Tree
 

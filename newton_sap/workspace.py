@@ -294,7 +294,7 @@ class ContactLine:
 
 @wp.struct
 class ContactPool:
-    """Contacts that may act in this step, one slot each."""
+    """Contacts that may act in this step, one slot each; what some arrays hold before assembly is in ``contacts/borrowed.py``."""
 
     part_start: wp.array[wp.int32]  # (P + 1,) slots of each part
     group_count: wp.array[wp.int32]  # (G,)
@@ -322,21 +322,17 @@ class ContactPool:
     rebound: wp.array[wp.float64]  # (C,) speed at which surfaces part if they meet [m/s]; at first the restitution
     R_t: wp.array[wp.float64]  # (C,) tangential regularisation [1/kg]
     R_n: wp.array[wp.float64]  # (C,) normal regularisation [1/kg]
-    v_hat: wp.array[wp.float64]  # (C,) stabilising normal velocity [m/s]; before assembly, what wheels spare [m]
+    v_hat: wp.array[wp.float64]  # (C,) stabilising normal velocity [m/s]
     normal_law: wp.array[NormalLaw]  # (C,) Hunt & Crossley's normal law
     n0: wp.array[wp.float64]  # (C,) normal impulse that bounds lagged and spin friction [N s]
     slip_scale: wp.array[wp.float64]  # (C,) slip below which friction is regularised [m/s], of a spin slot [rad/s]
-    vc: wp.array[
-        wp.vec3d
-    ]  # (C,) velocity of B relative to A [m/s]; before assembly, how far it has passed A since the contact was found [m]
+    vc: wp.array[wp.vec3d]  # (C,) velocity of B relative to A [m/s]
     line: wp.array[ContactLine]  # (C,) that velocity along the search direction
     slip_direction: wp.array[wp.vec3d]  # (C,) along friction, at most 1 long, an unknown of its own (slip_direction.py)
     slowness: wp.array[wp.float64]  # (C,) one over the softened slip speed at vc [s/m], zero unless the contact slides
-    gamma: wp.array[wp.vec3d]  # (C,) impulse on B [N s]; before the solve, where such a surface is touched [m]
+    gamma: wp.array[wp.vec3d]  # (C,) impulse on B [N s]
     G: wp.array[wp.mat33d]  # (C,) -d(gamma)/d(vc) with slip for one of its slip directions [kg]
-    support: wp.array[
-        wp.int32
-    ]  # (C,) number of unknowns that move the pair; before assembly, which side such a surface is on
+    support: wp.array[wp.int32]  # (C,) number of unknowns that move the pair
     unknown: wp.array[wp.int32]  # (C * stride,) those unknowns, as problem indices
     J: wp.array[wp.vec3d]  # (C * stride,) d(vc)/d(unknown)
     stride: int

@@ -17,6 +17,7 @@ from ..minimizer.friction_bound import MOST_SLIP, RENEWALS
 from ..minimizer.settings import LEAST_ACCURACY, ROUGH, Settings
 from ..multibody.drives import Targets
 from ..multibody.efforts import Efforts
+from ..problem import StepInput
 from ..workspace import Bodies, Joints, Shapes, StateArrays
 
 
@@ -144,15 +145,6 @@ def joint_options(options) -> JointOptions:
     out.explicit_springs = int(options.spring_integration == "explicit")
     out.foresees = int(options.position_update == "symplectic")
     return out
-
-
-@wp.struct
-class StepInput:
-    """What the rows of this step depend on besides the model and the motion."""
-
-    joints: JointInput
-    contacts: ContactOptions
-    dt: wp.float64
 
 
 def step_input(contacts, joints, joint_q, efforts, dt: float) -> StepInput:

@@ -78,19 +78,22 @@ def row_law(sign: wp.float64, v_hat: wp.float64, R: wp.float64, lower: wp.float6
 
 
 @wp.func
-def dry_friction(joints: Joints, dof: int):
-    """Dry friction of a Newton dof; none where something of the dof became negative, so that the step is counted.
-
-    Construction refuses that. Otherwise some of it would feed energy, and the rest act no longer. Negative armature shows in the
-    mass matrix, if that is no longer one.
-    """
+def least_parameter(joints: Joints, dof: int):
+    """The least of what may not be negative of a Newton dof, beside armature, which shows in the mass matrix."""
     passive = wp.min(joints.stiffness[dof], joints.damping[dof])
     gains = wp.min(joints.target_ke[dof], joints.target_kd[dof])
     stops = wp.min(joints.limit_ke[dof], joints.limit_kd[dof])
     bounds = wp.min(joints.effort_limit[dof], joints.velocity_limit[dof])
-    friction = joints.friction[dof]
-    least = wp.min(wp.min(wp.min(passive, gains), wp.min(stops, bounds)), friction)
-    return wp.where(least < 0.0, wp.float32(wp.nan), friction)
+    return wp.min(wp.min(wp.min(passive, gains), wp.min(stops, bounds)), joints.friction[dof])
+
+
+@wp.func
+def dry_friction(joints: Joints, dof: int):
+    """Dry friction of a Newton dof; NaN where something of the dof became negative, so that the step is counted.
+
+    Construction refuses that. Otherwise some of it would feed energy, and the rest act no longer.
+    """
+    return wp.where(least_parameter(joints, dof) < 0.0, wp.float32(wp.nan), joints.friction[dof])
 
 
 @wp.func

@@ -9,6 +9,7 @@ from ..multibody.spatial import angular, to_vec3d, velocity_at
 from ..runtime.packed import pack_contacts, pack_motion, pack_tree
 from ..workspace import Arrivals, Bodies, Clusters, ContactPool, Motion, Shapes, StateArrays, Stats, Tree
 from .approach import belt_velocity, handed_speed, lacking_speed, lent_speed, overlap_speed
+from .borrowed import note, stored_spare
 from .clusters import clear_clusters, find_clusters, may_split, order_of, share_contacts
 from .found import gap_now, touched_now
 from .gaps import Gap, lacks_normal, leave_by_face, measure_gap, spared_by_spin
@@ -346,10 +347,7 @@ def fill_contacts(
             gap = touched_now(tree, shapes, m, rows, options, state, gap, i, dt)
             pair = material_of(shapes, rows, options, i, dt)
             store(pool, slot, gap, pair, options, spin)
-            pool.support[slot] = side
-            pool.gamma[slot] = touched
-            pool.vc[slot] = gap.passed
-            pool.v_hat[slot] = spared_by_spin(m, shapes, rows, gap, options, i, dt)
+            note(pool, slot, side, touched, gap.passed, spared_by_spin(m, shapes, rows, gap, options, i, dt))
             pool.body_a[slot] = shapes.body[rows.shape0[i]]
             pool.spin_of[slot] = -1
             if spin:
@@ -367,7 +365,7 @@ def fill_contacts(
                 sync()
     awake = wp.float64(0.0)
     for slot in range(start + lane, start + count, wp.block_dim()):
-        pool.phi0[slot] += pool.v_hat[slot]  # edges are told by how far apart surfaces are now
+        pool.phi0[slot] += stored_spare(pool, slot)  # edges are told by how far apart surfaces are now
         if not is_asleep(arrivals, row_of(pool.row[slot])):
             awake += wp.float64(1.0)
     taking_part = int(total(awake))

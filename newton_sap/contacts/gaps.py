@@ -2,8 +2,9 @@
 
 import warp as wp
 
+from ..multibody.orders import sap_velocity
 from ..multibody.paths import is_moved, prescribed_velocity
-from ..multibody.spatial import angular, motion, to_transformd, to_vec3d
+from ..multibody.spatial import angular, to_transformd, to_vec3d
 from ..workspace import Bodies, Motion, Shapes, StateArrays, Tree
 from .grazing import GRAZING, depth_below_face, grazed_face
 from .materials import ContactOptions
@@ -68,7 +69,7 @@ def given_velocity(tree: Tree, bodies: Bodies, m: Motion, state: StateArrays, bo
             com = wp.transform_point(body_pose(tree, m, state, body), to_vec3d(bodies.com[body]))
             v_C = to_vec3d(wp.spatial_top(state.body_qd[body]))
             w = to_vec3d(wp.spatial_bottom(state.body_qd[body]))
-            V = motion(w, v_C + wp.cross(com, w))
+            V = sap_velocity(v_C, w, com)
     return V
 
 

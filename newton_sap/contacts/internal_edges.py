@@ -18,6 +18,7 @@ from ..linalg.lanes import sync, total
 from ..multibody.paths import last_dof
 from ..multibody.spatial import angular, velocity_at
 from ..workspace import Arrivals, Bodies, ContactPool, Motion, Shapes, StateArrays, Tree
+from .borrowed import stored_passing, stored_point, stored_side
 from .found import gap_as_found
 from .gaps import Gap, given_velocity
 from .rows import ContactRows, is_asleep, row_of
@@ -100,12 +101,6 @@ def touching_link(tree: Tree, shapes: Shapes, rows: ContactRows, gap: Gap, row: 
 
 
 @wp.func
-def stored_side(pool: ContactPool, slot: int):
-    """The surface's side of a contact in the pool, before assembly."""
-    return pool.support[slot]
-
-
-@wp.func
 def surface_link(pool: ContactPool, slot: int):
     """The link that the surface is on; negative where no unknown moves it."""
     return wp.where(stored_side(pool, slot) == 0, pool.link_a[slot], pool.link_b[slot])
@@ -164,7 +159,7 @@ def gone_past(pool: ContactPool, edge: int, plane: int):
     """How much closer [m] an edge is along its normal for that the body has gone along the plane since that was found, times ``facing``."""
     up = outward(pool, plane)
     away = outward(pool, edge)
-    passed = pool.vc[edge]
+    passed = stored_passing(pool, edge)
     if stored_side(pool, edge) == 1:
         passed = -passed
     return wp.max(wp.dot(up - wp.dot(up, away) * away, passed), wp.float64(0.0))
@@ -187,7 +182,7 @@ def round_by(pool: ContactPool, edge: int, plane: int):
 @wp.func
 def slack(pool: ContactPool, point: wp.vec3d, away: wp.vec3d, plane: int, radius: wp.float64):
     """How far [m] a point with its normal may be out of the plane of a contact that it lies in, on a body of a radius."""
-    return tolerance(point, pool.gamma[plane]) + SLID * radius * turned_by(pool, plane, away)
+    return tolerance(point, stored_point(pool, plane)) + SLID * radius * turned_by(pool, plane, away)
 
 
 @wp.func
@@ -211,7 +206,7 @@ def is_shallow(pool: ContactPool, edge: int, plane: int, sunk: wp.float64):
     """
     facing = wp.dot(outward(pool, plane), outward(pool, edge))
     above = pool.phi0[edge] * wp.max(facing, STEEP) + gone_past(pool, edge, plane)
-    near = tolerance(pool.gamma[edge], pool.gamma[plane])
+    near = tolerance(stored_point(pool, edge), stored_point(pool, plane))
     shallow = facing < STEEP or -above <= SUNK * sunk + near
     return pool.phi0[edge] > wp.float64(0.0) or above > near or (facing < BEARS and shallow)
 
@@ -219,13 +214,17 @@ def is_shallow(pool: ContactPool, edge: int, plane: int, sunk: wp.float64):
 @wp.func
 def lies_in(pool: ContactPool, edge: int, plane: int, radius: wp.float64, sunk: wp.float64, bend: wp.float64):
     """Whether a contact's point is in the plane of another one, whose own point is above that of the contact."""
-    way = pool.gamma[plane] - pool.gamma[edge]
+    way = stored_point(pool, plane) - stored_point(pool, edge)
     height = -wp.dot(way, outward(pool, plane))
     # A body that sinks in unevenly leans, and Newton's normal may be that of its own face.
-    off = slack(pool, pool.gamma[edge], outward(pool, edge), plane, radius) + SUNK * sunk + bend * wp.length(way)
+    off = (
+        slack(pool, stored_point(pool, edge), outward(pool, edge), plane, radius) + SUNK * sunk + bend * wp.length(way)
+    )
     if wp.abs(height) > off:
         return False
-    return bend > wp.float64(0.0) or wp.dot(way, outward(pool, edge)) > tolerance(pool.gamma[edge], pool.gamma[plane])
+    return bend > wp.float64(0.0) or wp.dot(way, outward(pool, edge)) > tolerance(
+        stored_point(pool, edge), stored_point(pool, plane)
+    )
 
 
 @wp.func
@@ -254,10 +253,10 @@ def go_together(
     velocity = given_velocity(tree, bodies, m, state, a)
     apart = velocity - given_velocity(tree, bodies, m, state, b)
     up = outward(pool, plane)
-    rises = wp.dot(up, velocity_at(apart, pool.gamma[edge]))
+    rises = wp.dot(up, velocity_at(apart, stored_point(pool, edge)))
     tilts = wp.length(wp.cross(up, angular(apart)))
     # Poses and velocities are float32, and these are about the world's origin.
-    far = wp.float64(1.0) + wp.length(pool.gamma[edge])
+    far = wp.float64(1.0) + wp.length(stored_point(pool, edge))
     return wp.max(wp.abs(rises), tilts) <= ROUNDING * far * (wp.float64(1.0) + wp.length(velocity))
 
 
@@ -272,7 +271,7 @@ def is_above(
     bend: wp.float64,
 ):
     """Whether a point with its normal is above the plane of a contact, on which a body sinks in."""
-    way = point - pool.gamma[plane]
+    way = point - stored_point(pool, plane)
     off = slack(pool, point, away, plane, radius) + SUNK * sunk + bend * wp.length(way)
     return wp.dot(way, outward(pool, plane)) > off
 
@@ -281,7 +280,7 @@ def is_above(
 def at_height(pool: ContactPool, plane: int, x: wp.vec3d, height: wp.float64):
     """A point so high [m] above the plane of a contact, above or below another one."""
     up = outward(pool, plane)
-    return x + (height - wp.dot(x - pool.gamma[plane], up)) * up
+    return x + (height - wp.dot(x - stored_point(pool, plane), up)) * up
 
 
 @wp.func
@@ -305,15 +304,15 @@ def goes_on(
     away = outward(pool, edge)
     facing = wp.dot(up, away)
     rim = wp.normalize(wp.cross(up, away))
-    step = wp.float64(2.0) * slack(pool, pool.gamma[edge], away, plane, radius)
+    step = wp.float64(2.0) * slack(pool, stored_point(pool, edge), away, plane, radius)
     if facing < STEEP:
-        behind = at_height(pool, plane, pool.gamma[edge] - step * away, step / STEEP)
+        behind = at_height(pool, plane, stored_point(pool, edge) - step * away, step / STEEP)
         if fills_beside(tree, shapes, m, state, surface_shape(pool, rows, edge), behind, rim):
             return True
     below = step + SUNK * sunk
     # Down along the plane's normal is out of a shape again that leans over: start farther in.
     inward = below * wp.max(wp.float64(1.0), wp.float64(2.0) * facing / (wp.float64(1.0) - facing * facing))
-    inside = at_height(pool, plane, pool.gamma[edge] + (pool.phi0[edge] + inward) * away, -below)
+    inside = at_height(pool, plane, stored_point(pool, edge) + (pool.phi0[edge] + inward) * away, -below)
     return fills_beside(tree, shapes, m, state, moving_shape(pool, rows, edge), inside, rim)
 
 
@@ -345,7 +344,7 @@ def stands_out(
         other = row_of(pool.row[slot])
         if rows.shape0[other] == rows.shape0[row] and rows.shape1[other] == rows.shape1[row]:
             alike = wp.dot(pool.normal[slot], pool.normal[edge]) > ALIKE
-            if alike and is_above(pool, pool.gamma[slot], sign * pool.normal[slot], plane, radius, sunk, bend):
+            if alike and is_above(pool, stored_point(pool, slot), sign * pool.normal[slot], plane, radius, sunk, bend):
                 return True
         slot = pool.surface_before[slot] - 1
     other = arrivals.left_out[link] - 1
@@ -373,9 +372,11 @@ def is_level_beside(
 ):
     """Whether what a body touches goes on level where the normal of one of its contacts leans to: in any of the shapes it touches."""
     up = outward(pool, plane)
-    point = at_height(pool, plane, pool.gamma[edge], wp.float64(0.0))
-    if wp.length(point - pool.gamma[edge]) > slack(pool, pool.gamma[edge], outward(pool, edge), plane, radius):
-        point = pool.gamma[edge]  # no error of a round body's point
+    point = at_height(pool, plane, stored_point(pool, edge), wp.float64(0.0))
+    if wp.length(point - stored_point(pool, edge)) > slack(
+        pool, stored_point(pool, edge), outward(pool, edge), plane, radius
+    ):
+        point = stored_point(pool, edge)  # no error of a round body's point
     slot = pool.last_surface[moving_link(pool, edge)] - 1
     last = int(-1)
     while slot >= 0:
@@ -405,7 +406,9 @@ def bend_beside(
     facing = wp.dot(outward(pool, plane), outward(pool, edge))
     bend = wp.float64(0.0)
     if facing < ALIKE and has_edges(shapes, shape):
-        if bends_gently(tree, shapes, m, state, shape, pool.gamma[edge], outward(pool, edge), outward(pool, plane)):
+        if bends_gently(
+            tree, shapes, m, state, shape, stored_point(pool, edge), outward(pool, edge), outward(pool, plane)
+        ):
             bend = BENT
     return bend
 
@@ -446,7 +449,7 @@ def is_internal(
                             return True
                         if is_level_beside(tree, shapes, m, pool, rows, state, edge, plane, radius):
                             shape = surface_shape(pool, rows, edge)
-                            at = pool.gamma[edge]
+                            at = stored_point(pool, edge)
                             return not is_on_face(tree, shapes, m, state, shape, at, outward(pool, edge), ALIGNED)
         plane = pool.surface_before[plane] - 1
     return False

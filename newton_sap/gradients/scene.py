@@ -2,11 +2,11 @@
 
 import warp as wp
 
-from ..boundary.bundles import StepInput
 from ..contacts.rows import ContactRows
 from ..multibody.efforts import Efforts
 from ..multibody.orders import Orders
 from ..multibody.tension import dof_inertia, own_pull, tension_through
+from ..problem import StepInput
 from ..workspace import Bodies, Joints, Motion, Shapes, StateArrays, Tree
 
 

@@ -15,6 +15,7 @@ from ..constraints.joint_rows import dof_rows
 from ..constraints.lagged import bound_friction
 from ..constraints.response import impulse, tangential
 from ..contacts.approach import belt_velocity
+from ..contacts.compliance import regularize_contact
 from ..contacts.corners import to_corner
 from ..contacts.filling import material_of, prescribed_slip, store
 from ..contacts.found import gap_as_found, touched_now
@@ -24,7 +25,6 @@ from ..multibody.efforts import joint_effort
 from ..multibody.free_motion import own_momentum
 from ..multibody.paths import free_velocity, link_velocity
 from ..multibody.spatial import inertia_times, velocity_at
-from ..problem import regularize_contact
 from ..workspace import ROWS_PER_DOF, ContactPool, Motion, RowPool, Tree
 from .free_change import impulse_at_start, impulse_of_change
 from .scene import Scene, inertia_of_dof
