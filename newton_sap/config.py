@@ -27,7 +27,7 @@ KINEMATIC_VELOCITIES = ("given", "measured")
 LARGEST = 2**31 - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SAPOptions:
     """Options of :class:`newton_sap.SolverSAP`; the solver keeps its own as ``solver.options``.
 
@@ -211,11 +211,6 @@ class SAPOptions:
         for name in ("dissipation_ahead_of_touch", "pass_over_edges", "spin_friction", "strict"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, not {getattr(self, name)!r}")
-        if self.near_rigid_contact == 0.0 and self.unset_materials == "rigid":
-            raise ValueError(
-                "near_rigid_contact=0 leaves pairs of default materials without any compliance; "
-                "also pass unset_materials='literal', or keep near_rigid_contact > 0"
-            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as plain values, ready for JSON; ``SAPOptions(**d)`` restores them."""

@@ -366,7 +366,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
                 is not simulated.
             TypeError: An array was replaced by what is no Warp array of its kind.
             ValueError: An array was replaced by a shorter one or one of another device, a body became kinematic that no
-                joint ties to the world, or the axes of a D6 joint are no longer orthonormal.
+                joint ties to the world, what a joint moves has no mass left, or the axes of a D6 joint are no longer orthonormal.
         """
         require_model_arrays(self.model)
         self._read_model()

@@ -58,8 +58,14 @@ def naming_options(initialize: Initialize) -> Initialize:
 
     @wraps(initialize)
     def checked(self, *arguments, **keywords):
-        for value in arguments[1:]:  # behind the model
-            owner = type(self).__name__
+        owner = type(self).__name__
+        for value in [*arguments[1:], *keywords.values()]:  # behind the model
+            if hasattr(value, "to_dict"):
+                raise TypeError(
+                    f"{owner} takes options by keyword; those of a {type(value).__name__} as in "
+                    f"{owner}(model, **options.to_dict())"
+                )
+        for value in arguments[1:]:
             raise TypeError(
                 f"{owner} takes options by keyword, as in {owner}(model, {known[0]}=...), not {value!r} by itself"
             )

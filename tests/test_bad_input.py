@@ -276,7 +276,6 @@ BAD_OPTIONS = {
     "text for a flag": ({"dissipation_ahead_of_touch": "yes"}, ["dissipation_ahead_of_touch", "True", "yes"]),
     "number for a flag": ({"spin_friction": 1}, ["spin_friction", "True", "1"]),
     "negative near-rigid bound": ({"near_rigid_contact": -1.0}, ["near_rigid_contact", "-1"]),
-    "no near-rigid bound with rigid pairs": ({"near_rigid_contact": 0.0}, ["near_rigid_contact=0", "literal"]),
     "zero near-rigid joints": ({"near_rigid_joint": 0.0}, ["near_rigid_joint", "0"]),
     "zero regularization": ({"friction_regularization": 0.0}, ["friction_regularization", "0"]),
     "negative dissipation": ({"hunt_crossley_dissipation": -50.0}, ["hunt_crossley_dissipation", "-50"]),

@@ -206,6 +206,19 @@ def test_penetration_of_a_near_rigid_contact(dt, relaxation, beta):
     assert rig.q[2] == pytest.approx(expected, **WITHIN_1_PERCENT)
 
 
+@pytest.mark.parametrize("law", ["sap", "lagged"])
+def test_penetration_of_unset_materials_has_a_bound_of_its_own(law):
+    """Contacts of no chosen stiffness stay as stiff as the step resolves where those of materials have no such bound."""
+    depths = []
+    for beta in (0.0, 1.0):
+        builder = newton.ModelBuilder()
+        builder.add_ground_plane()
+        builder.add_shape_sphere(builder.add_body(xform=wp.transform((0.0, 0.0, 0.1))), radius=0.1)
+        rig = Rig(builder, 0.01, contact_model=law, near_rigid_contact=beta).run(100)
+        depths.append(0.1 - rig.q[2])
+    assert depths[0] == depths[1] and 0.0 < depths[0] < 1.0e-3
+
+
 def test_contacts_in_parallel_share_the_weight():
     """Four soft contacts sink in by m g / (4 k) and stay there."""
     rig, mass, _ = sled(2e-3, 1.0e4, 0.02, 0.5, 0.0)

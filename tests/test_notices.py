@@ -41,6 +41,20 @@ def test_a_joint_stays_of_its_type():
         solver.notify_model_changed(Flags.JOINT_PROPERTIES)
 
 
+@pytest.mark.parametrize("flag", [Flags.BODY_PROPERTIES, Flags.BODY_INERTIAL_PROPERTIES])
+def test_what_moves_keeps_some_mass(flag):
+    """Nothing could say how it moves; with armature the joint alone does."""
+    model = one_joint("revolute")
+    solver = SolverSAP(model)
+    model.body_mass.zero_()
+    with pytest.raises(
+        ValueError, match=r"joint 0 .'revolute'. moves .* which has no mass; give it mass .* or the joint armature"
+    ):
+        solver.notify_model_changed(flag)
+    model.joint_armature.fill_(0.1)
+    solver.notify_model_changed(flag)
+
+
 @pytest.mark.parametrize("flag", JOINT_FORCES)
 def test_a_free_joint_gets_no_spring_later(flag):
     """It would do nothing."""

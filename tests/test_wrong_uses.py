@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from newton_sap import SolverSAP, registry, scenes
+from newton_sap import SAPOptions, SolverSAP, registry, scenes
 from newton_sap.compare import SpecificationError, compare
 from newton_sap.conventions import convert_twist, up_axis_quaternion
 from newton_sap.coordinates import Coordinates
@@ -79,6 +79,11 @@ WRONG = {
         lambda: SolverSAP(model(), "drake"),
         TypeError,
         "SolverSAP takes options by keyword, as in SolverSAP(model, preset=...), not 'drake' by itself",
+    ),
+    "options in one piece": (
+        lambda: SolverSAP(model(), options=SAPOptions()),
+        TypeError,
+        "SolverSAP takes options by keyword; those of a SAPOptions as in SolverSAP(model, **options.to_dict())",
     ),
     "a shape of no type": (
         lambda: SolverSAP(of_unknown_shape()),

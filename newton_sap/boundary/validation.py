@@ -122,9 +122,16 @@ def validate_threads(threads: int, device) -> None:
 
 def validate_topology(model, topology) -> None:
     """Refuse dofs that nothing gives inertia, and angular axes that are not orthogonal."""
-    arrays = topology.arrays
-    mass, armature = model.body_mass.numpy(), model.joint_armature.numpy()
-    flags, parent = model.body_flags.numpy(), arrays["link_parent"]
+    _require_moved_mass(model, topology)
+    _require_orthogonal_axes(model, topology)
+
+
+def _require_moved_mass(model, topology) -> None:
+    """Refuse joints without armature that move no mass."""
+    arrays, mass = topology.arrays, model.body_mass.numpy()
+    if mass[arrays["link_body"]].all():
+        return
+    armature, flags, parent = model.joint_armature.numpy(), model.body_flags.numpy(), arrays["link_parent"]
     always = set(topology.prescribed)
     subtree = mass[arrays["link_body"]].astype(np.float64)
     for link in range(topology.link_count - 1, -1, -1):
@@ -141,7 +148,6 @@ def validate_topology(model, topology) -> None:
                 f"{_mover(model, joint)} moves {body_name(model, body)} and what hangs on it, which has no mass; "
                 f"give it mass (a shape with density, or mass and inertia), or the joint armature{held}"
             )
-    _require_orthogonal_axes(model, topology)
 
 
 def validate_dt(dt) -> float:
@@ -438,6 +444,7 @@ def require_same_structure(model, topology, flags) -> None:
         _require_kinematic_roots(model)
     if flags & (newton.ModelFlags.BODY_PROPERTIES | newton.ModelFlags.BODY_INERTIAL_PROPERTIES):
         _require_prescribed(model, topology)
+        _require_moved_mass(model, topology)
 
 
 def _require_joint_types(model, topology) -> None:
