@@ -15,11 +15,9 @@ WIDTH = 640
 
 
 def commands() -> list[list[str]]:
-    """The README's commands that draw a picture, as arguments of ``newton-sap``."""
-    lines = re.findall(
-        r"newton-sap (run [^`]*--picture docs/img/[^`]+)`", (ROOT / "README.md").read_text(encoding="utf-8")
-    )
-    return [shlex.split(line) for line in lines]
+    """The README's commands that draw a picture, as arguments of ``newton-sap``, with the path that the README shows it from."""
+    lines = re.findall(r"newton-sap (run [^`]*--picture )(\w+\.png)`", (ROOT / "README.md").read_text(encoding="utf-8"))
+    return [[*shlex.split(line), f"docs/img/gallery_{name}"] for line, name in lines]
 
 
 def main() -> None:

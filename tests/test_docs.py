@@ -289,7 +289,7 @@ def drawn_with(words):
         ("newton-sap run basic_urdf --viewer viser --world-count 4", ["viser"], False),
         ("newton-sap run basic_urdf --viewer gl --world-count 4", ["pyglet"], True),
         (
-            "newton-sap run domino_spiral --num-frames 120 --picture docs/img/gallery_domino_spiral.png",
+            "newton-sap run domino_spiral --num-frames 120 --picture domino_spiral.png",
             ["pyglet"],
             True,
         ),
