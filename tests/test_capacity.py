@@ -89,6 +89,17 @@ def test_a_falling_heap_has_room(shape, monkeypatch):
     assert report.contacts_dropped.sum() == 0
 
 
+@pytest.mark.parametrize(("kind", "points"), [("sphere", 1), ("ellipsoid", 1), ("capsule", 2), ("box", 4), ("cone", 4)])
+def test_a_link_has_slots_for_what_its_shape_lies_on(kind, points):
+    """A ball on one point, a capsule on its two ends, the rest on four; a link of several does not lie in a pile."""
+    builder = newton.ModelBuilder()
+    root, link = builder.add_link(mass=1.0), builder.add_link()
+    getattr(builder, f"add_shape_{kind}")(link)
+    builder.add_articulation([builder.add_joint_prismatic(-1, root), builder.add_joint_prismatic(root, link)])
+    model = builder.finalize()
+    assert likely_contacts(model, build_topology(model)).tolist() == [points]
+
+
 def test_what_cannot_touch_has_no_slots():
     """Shapes that do not collide, and those of the world, ask for nothing."""
     builder = newton.ModelBuilder()

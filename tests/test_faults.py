@@ -310,11 +310,15 @@ def test_a_world_within_its_share_loses_nothing():
 
 
 def test_overflow_is_announced_once(capfd):
-    """The first contact that finds no room is printed, with the remedy; later ones are only counted."""
-    overflow(1, steps=5)
+    """The first contact that finds no room is printed, with the remedy; later ones are only counted, until a reset."""
+    worlds = overflow(1, steps=5)
     wp.synchronize()
     said = capfd.readouterr().out
     assert said.count("max_contacts") == 1 and "room for 1 contact" in said
+    worlds.solver.reset(worlds.state)
+    worlds.run(5)
+    wp.synchronize()
+    assert capfd.readouterr().out.count("max_contacts") == 1
 
 
 @pytest.mark.parametrize("room", [1, 2, 3])
