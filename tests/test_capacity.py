@@ -6,6 +6,7 @@ import newton
 import numpy as np
 import pytest
 import warp as wp
+from rig import link
 
 from newton_sap import SolverSAP
 from newton_sap.boundary import topology
@@ -93,9 +94,9 @@ def test_a_falling_heap_has_room(shape, monkeypatch):
 def test_a_link_has_slots_for_what_its_shape_lies_on(kind, points):
     """A ball on one point, a capsule on its two ends, the rest on four; a link of several does not lie in a pile."""
     builder = newton.ModelBuilder()
-    root, link = builder.add_link(mass=1.0), builder.add_link()
-    getattr(builder, f"add_shape_{kind}")(link)
-    builder.add_articulation([builder.add_joint_prismatic(-1, root), builder.add_joint_prismatic(root, link)])
+    root, tip = link(builder), link(builder)
+    getattr(builder, f"add_shape_{kind}")(tip)
+    builder.add_articulation([builder.add_joint_prismatic(-1, root), builder.add_joint_prismatic(root, tip)])
     model = builder.finalize()
     assert likely_contacts(model, build_topology(model)).tolist() == [points]
 
