@@ -96,6 +96,9 @@ class SolverReport:
             values = values[np.isfinite(values)]
             return f"{np.mean(values):.3g} mean, {np.max(values):.3g} max" if len(values) else "-"
 
+        def counted(counts):
+            return f"{counts.sum()} in {_name_worlds(self, counts > 0)}" if counts.any() else "0"
+
         found = summary(self.contacts)
         if not self.contacts_given:
             found = "no step was given any: pipeline.collide(state, contacts) finds them"
@@ -110,11 +113,11 @@ class SolverReport:
             "contacts, any step": summary(self.contacts_peak),
             "penetration [m]": summary(self.penetration),
             "stopped because": ", ".join(sorted({REASONS[r] for r in self.reason})) or "-",
-            "unconverged steps": int(self.unconverged_steps.sum()),
-            "non-finite steps": int(self.non_finite_steps.sum()),
+            "unconverged steps": counted(self.unconverged_steps),
+            "non-finite steps": counted(self.non_finite_steps),
             "last failures": ", ".join(sorted({REASONS[r] for r in self.last_failure if r})) or "-",
-            "contacts dropped": f"{self.contacts_dropped.sum()} (capacity {self.contact_capacity})",
-            "contacts without a normal": int(self.contacts_without_normal.sum()),
+            "contacts dropped": f"{counted(self.contacts_dropped)} (capacity {self.contact_capacity})",
+            "contacts without a normal": counted(self.contacts_without_normal),
             "contact rows lost": self.contact_rows_lost,
             "memory per group [KiB]": f"{self.memory / 1024 / max(len(self.world), 1):.1f}",
         }
