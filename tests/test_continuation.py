@@ -82,3 +82,16 @@ def test_stiffness_is_whole_again_where_the_limit_comes_first(stiff):
 def test_other_laws_are_never_softened(stiff, law):
     """Only the similar model creeps."""
     assert SolverSAP(stiff.model, contact_model=law)._settings.patience < 0
+
+
+def test_a_line_search_ends_at_its_limit(stiff):
+    """Shorter searches make more steps, down to the same minimum."""
+    most = 3
+    report, velocity, _ = stiff.step(contact_model="sap")
+    short, found, _ = stiff.step(contact_model="sap", line_search_max_iterations=most)
+    assert report.line_search_evaluations.max() > 3 * most
+    assert (report.line_search_evaluations > most * report.iterations).any()
+    assert (short.line_search_evaluations <= most * short.iterations).all()
+    assert short.iterations.sum() >= report.iterations.sum()
+    assert short.healthy
+    np.testing.assert_allclose(found, velocity, atol=1e-4 * np.abs(velocity).max())
