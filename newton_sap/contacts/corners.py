@@ -20,6 +20,7 @@ from .gaps import Gap, as_constant
 from .materials import ContactOptions, material_of
 from .rows import CORNERS, ContactRows, corner_of, is_spin, part_of, row_count, row_of, slots_of
 from .shape_geometry import (
+    BESIDE,
     BOX,
     CAPSULE,
     CONE,
@@ -289,7 +290,9 @@ def corners_beside(
                 by_b = wp.length(moved_b) > wp.length(moved_a)  # whose corner it is: the other point stays in its plane
                 face = wp.where(by_b, rows.shape0[i], rows.shape1[i])
                 foot = wp.where(by_b, there.a.support, there.b.support)
-                if is_on_face(tree, shapes, m, state, face, foot, wp.where(by_b, gap.normal, -gap.normal), LEVEL):
+                if is_on_face(
+                    tree, shapes, m, state, face, foot, wp.where(by_b, gap.normal, -gap.normal), LEVEL, BESIDE
+                ):
                     corners += 1 << corner
     return corners
 

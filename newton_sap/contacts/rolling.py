@@ -10,7 +10,7 @@ from ..constraints.response import tangential
 from ..workspace import Motion, Shapes, StateArrays, Tree
 from .gaps import Gap, Side, as_constant
 from .rows import ContactRows
-from .shape_geometry import CAPSULE, CYLINDER, SPHERE, shape_pose
+from .shape_geometry import CAPSULE, CYLINDER, SPHERE, is_round, shape_pose
 
 wp.set_module_options({"enable_backward": False})
 
@@ -38,9 +38,7 @@ class Round:
 @wp.func
 def may_roll(shapes: Shapes, rows: ContactRows, i: int):
     """Whether one of a contact's shapes is round."""
-    a = shapes.type[rows.shape0[i]]
-    b = shapes.type[rows.shape1[i]]
-    return a == SPHERE or b == SPHERE or a == CAPSULE or b == CAPSULE or a == CYLINDER or b == CYLINDER
+    return is_round(shapes.type[rows.shape0[i]]) or is_round(shapes.type[rows.shape1[i]])
 
 
 @wp.func

@@ -45,6 +45,12 @@ def has_faces(kind: int):
 
 
 @wp.func
+def is_round(kind: int):
+    """Whether a kind of shapes rolls."""
+    return kind == SPHERE or kind == CAPSULE or kind == CYLINDER
+
+
+@wp.func
 def is_endless_plane(shapes: Shapes, shape: int):
     """Whether a shape is a plane without borders."""
     return shapes.type[shape] == PLANE and not (shapes.scale[shape][0] > 0.0)
@@ -107,8 +113,8 @@ def fills_beside(
 
 
 @wp.func
-def has_facets_around(shapes: Shapes, shape: int, at: wp.vec3d, n: wp.vec3d, aligned: wp.float64):
-    """Whether the triangles of a mesh, hull or heightfield on all four sides of a point, in its axes, face along a unit vector."""
+def has_facets_around(shapes: Shapes, shape: int, at: wp.vec3d, n: wp.vec3d, aligned: wp.float64, around: wp.float64):
+    """Whether the triangles of a mesh, hull or heightfield so far [m] to all four sides of a point, in its axes, face along a unit vector."""
     size = to_vec3d(shapes.scale[shape])
     aside = wp.vec3d()
     aside[int(wp.abs(n[0]) > wp.float64(0.7))] = wp.float64(1.0)
@@ -116,8 +122,8 @@ def has_facets_around(shapes: Shapes, shape: int, at: wp.vec3d, n: wp.vec3d, ali
     sides = int(4)  # no constant: the loop is not to be unrolled
     for _side in range(sides):
         aside = wp.cross(n, aside)
-        start = wp.vec3(wp.cw_div(at + BESIDE * (aside + n), size))
-        hit = wp.mesh_query_ray(shapes.source_ptr[shape], start, wp.vec3(wp.cw_div(-n, size)), 3.0 * wp.float32(BESIDE))
+        start = wp.vec3(wp.cw_div(at + around * (aside + n), size))
+        hit = wp.mesh_query_ray(shapes.source_ptr[shape], start, wp.vec3(wp.cw_div(-n, size)), 3.0 * wp.float32(around))
         if not hit.result:
             return False
         if wp.abs(wp.dot(wp.normalize(wp.cw_div(to_vec3d(hit.normal), size)), n)) < aligned:
@@ -135,8 +141,10 @@ def is_on_face(
     point: wp.vec3d,
     normal: wp.vec3d,
     aligned: wp.float64,
+    around: wp.float64,
 ):
-    """Whether a point [m] of the world is within a flat face of a shape that faces along a unit vector; caps do not count."""
+    """Whether a point [m] of the world is so far [m] within a flat face of a shape that faces along a unit vector, or beyond a box's if that is negative;
+    caps do not count."""
     kind = shapes.type[shape]
     if kind == PLANE:
         return True
@@ -144,13 +152,15 @@ def is_on_face(
     at = wp.transform_point(inverse, point)
     n = wp.transform_vector(inverse, normal)
     if kind == MESH or kind == HULL or kind == HEIGHTFIELD:
-        return has_facets_around(shapes, shape, at, n, aligned)
+        return has_facets_around(shapes, shape, at, n, aligned, wp.abs(around))
     within = int(0)
     faces = int(0)
     axes = int(3)  # no constant: the loop is not to be unrolled
     for i in range(axes):
-        faces += int(wp.abs(n[i]) >= aligned)
-        within += int(wp.abs(at[i]) < wp.float64(shapes.scale[shape][i]) - BESIDE)
+        if wp.abs(n[i]) >= aligned:
+            faces += 1
+        elif wp.abs(at[i]) < wp.float64(shapes.scale[shape][i]) - around:
+            within += 1
     return kind == BOX and faces == 1 and within == 2
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .shapes import BENT, CONE, CYLINDER, HEIGHTFIELD, MESH, REPORTED, Solids, pose
+from .shapes import BENT, BESIDE, CONE, CYLINDER, HEIGHTFIELD, MESH, REPORTED, Solids, pose
 
-FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.7
+FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.2
+SEARCHED = 1e-5
 BEARS, STEEP, NEXT = 0.995, 0.25, 2.5
 
 
@@ -87,8 +88,6 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
     if side is None:
         return
     body, moving = edge.bodies[side], edge.bodies[1 - side]
-    if solids.is_on_face(edge.shapes[side], *edge.seen_by(body), TILTED):
-        return
     sides = [(p, _surface_side(p, given, solids)) for p in places]
     others = [(p, s) for p, s in sides if s is not None and p.bodies[1 - s] == moving]
     floor = {p.shapes[s] for p, s in others} | {edge.shapes[side]}
@@ -101,13 +100,16 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
             continue
         sunk = max([0.0, *(-phi0 for phi0, normal in under if normal @ up > ALIKE)])
         passed = edge.passed if side == 0 else -edge.passed
-        pair = _EdgeAndPlane(*edge.seen_by(body), point, up, edge.phi0, other.phi0, sunk, passed)
+        rolls = solids.radius(edge.shapes[1 - side]) if edge.shapes[1 - side] == other.shapes[1 - its_side] else 0.0
+        pair = _EdgeAndPlane(*edge.seen_by(body), point, up, edge.phi0, other.phi0, sunk, passed, rolls)
         its = edge.shapes[side]
         leans = OPPOSED < pair.facing < ALIKE and pair.is_shallow() and solids.kind(its) in (MESH, HEIGHTFIELD)
         if leans and solids.bends_gently(its, *edge.seen_by(body), up):
             pair.bend = BENT
+        beside = (0.5 * TILTED, -REPORTED) if pair.is_borne_beside() else (TILTED, BESIDE)
         if (
             pair.is_flat()
+            and not solids.is_on_face(its, *edge.seen_by(body), *beside)
             and not any(pair.is_below(*seen) for seen in alike)
             and not pair.goes_on(edge.shapes[side], edge.shapes[1 - side], solids.fills)
             and (pair.bend > 0.0 or any(solids.goes_on_towards(shape, *pair.levelled()) for shape in floor))
@@ -141,6 +143,8 @@ class _EdgeAndPlane:
     """How deep the body sinks in, at most, where its contacts face as the plane does [m]."""
     passed: np.ndarray
     """How far the body has gone past the edge across its normal since the contact was found [m]."""
+    rolls: float
+    """Radius of a shape that rolls over both [m]; zero of what does not."""
     bend: float = 0.0
     """How far the surface may be off the plane, over the distance."""
 
@@ -148,8 +152,10 @@ class _EdgeAndPlane:
         self.facing = self.up @ self.away
         self.sine = np.linalg.norm(np.cross(self.up, self.away))
         self.gone = max((self.up - self.facing * self.away) @ self.passed, 0.0)
-        apart = max(self.phi0 + self.gone / max(self.facing, ROUND) - self.phi0_plane, 0.0)
-        self.radius = 2.0 * apart / max(self.sine, TILTED) ** 2 if self.facing >= ROUND else 0.0
+        farther = self.facing * self.phi0 + self.gone - self.phi0_plane
+        self.radius = self.rolls or max(farther, 0.0) / max(1.0 - self.facing, 0.5 * TILTED**2)
+        if self.facing < ROUND:
+            self.radius = 0.0
         self.slack = self.tolerance(self.at, self.away)
 
     def tolerance(self, at, away=None) -> float:
@@ -159,22 +165,31 @@ class _EdgeAndPlane:
             REPORTED
             + ROUNDING * np.linalg.norm(at)
             + FLUSH * np.linalg.norm(self.point - at)
-            + SLID * self.radius * sine
+            + max(SLID * self.radius, np.sqrt(SEARCHED * self.radius)) * sine
         )
 
     def is_flat(self) -> bool:
         """Whether the edge is in the plane, is not much deeper, and the other point is above the edge's own plane."""
-        turned = self.facing > OPPOSED and (self.sine > TILTED or self.facing < 0.0)
+        least = 0.5 * TILTED if self.is_borne_beside() else TILTED
+        turned = self.facing > OPPOSED and (self.sine > least or self.facing < 0.0)
         height, way = (self.at - self.point) @ self.up, self.point - self.at
         level = abs(height) <= self.slack + SUNK * self.sunk + self.bend * np.linalg.norm(way)
-        over = self.bend > 0.0 or way @ self.away > self.tolerance(self.at)
+        over = self.bend > 0.0 or self.is_borne_beside() or way @ self.away > self.tolerance(self.at)
         return turned and self.is_shallow() and level and over
 
     def is_shallow(self) -> bool:
-        """Whether the edge is open, or was before the body went past its normal, or is steep, or no deeper than what sinks in beside it."""
+        """Whether the edge is open, or was before the body went past its normal, or is no deeper than what sinks in beside it and steep
+        or borne beside."""
         above, near = self.phi0 * max(self.facing, STEEP) + self.gone, self.tolerance(self.at)
         shallow = self.facing < STEEP or -above <= SUNK * self.sunk + near
-        return self.phi0 > 0.0 or above > near or (self.facing < BEARS and shallow)
+        bears = self.facing >= BEARS and not self.is_borne_beside()
+        return self.phi0 > 0.0 or above > near or (shallow and not bears)
+
+    def is_borne_beside(self) -> bool:
+        """Whether what rolls over the edge touches the plane right beside it, no farther than its middle is."""
+        near = self.tolerance(self.at)
+        closed, past = self.phi0_plane <= near, self.radius * self.sine
+        return self.rolls > 0.0 and closed and np.linalg.norm(self.point - self.at) <= 2.0 * past + near
 
     def is_below(self, at, away) -> bool:
         """Whether the plane is below a point with a normal."""

@@ -33,6 +33,11 @@ class Solids:
         """Its type, as Newton numbers them."""
         return int(self.model.shape_type.numpy()[shape])
 
+    def radius(self, shape: int) -> float:
+        """That of what rolls [m]; zero of other shapes."""
+        rolls = self.kind(shape) in (SPHERE, CAPSULE, CYLINDER)
+        return float(self.model.shape_scale.numpy()[shape][0]) if rolls else 0.0
+
     def are_one(self, body: int, other: int) -> bool:
         """Whether no dof moves two bodies that joints move against each other."""
         path = self.kin.path[body][-1:]
@@ -69,23 +74,26 @@ class Solids:
         }.get(self.kind(shape), bool)
         return bool(inside())
 
-    def is_on_face(self, shape: int, point: np.ndarray, normal: np.ndarray, tilted: float) -> bool:
-        """Whether a point [m] of the world is within a flat face of a shape that faces along a unit vector; caps do not count."""
+    def is_on_face(
+        self, shape: int, point: np.ndarray, normal: np.ndarray, tilted: float, around: float = BESIDE
+    ) -> bool:
+        """Whether a point [m] of the world is so far within a flat face of a shape that faces along a unit vector; caps do not count."""
         kind, aligned = self.kind(shape), 1.0 - 0.5 * tilted**2
         center, axes = pose(self.model, self.kin, shape)
         n, at = axes.T @ normal, axes.T @ (point - center)
         size = self.model.shape_scale.numpy()[shape].astype(float)
         if kind in (MESH, HULL, HEIGHTFIELD):
-            return self._has_facets_around(shape, at, n, size, aligned)
-        on_face = (np.abs(n) >= aligned).sum() == 1 and (np.abs(at) < size - BESIDE).sum() == 2
+            return self._has_facets_around(shape, at, n, size, aligned, abs(around))
+        faces = np.abs(n) >= aligned
+        on_face = faces.sum() == 1 and (np.abs(at) < size - around)[~faces].all()
         return kind == PLANE or bool(kind == BOX and on_face)
 
-    def _has_facets_around(self, shape, at, n, size, aligned) -> bool:
+    def _has_facets_around(self, shape, at, n, size, aligned, around) -> bool:
         """Whether the triangles on all four sides of a point face along a unit vector."""
         aside = np.cross(n, np.eye(3)[int(abs(n[0]) > 0.7)])
         for _ in range(4):
             aside = np.cross(n, aside / np.linalg.norm(aside))
-            normal, _ = self.first_facet(shape, at + BESIDE * (aside + n), -n, size, 3.0 * BESIDE)
+            normal, _ = self.first_facet(shape, at + around * (aside + n), -n, size, 3.0 * around)
             if normal is None or abs(normal @ n) < aligned * np.linalg.norm(normal):
                 return False
         return True
