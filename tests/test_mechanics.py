@@ -230,6 +230,25 @@ def test_a_report_says_that_no_contacts_were_given():
     assert own.report().contacts_given
 
 
+@pytest.mark.parametrize("touches", [False, True], ids=["nothing to touch", "a ground"])
+def test_a_step_without_contacts_says_once_that_shapes_pass_through(touches, caplog):
+    """Other solvers find contacts by themselves; a model in which none can be is left alone, and so is who passed some before."""
+    builder = newton.ModelBuilder()
+    builder.add_shape_sphere(builder.add_body(), radius=0.1)
+    if touches:
+        builder.add_ground_plane()
+    model = builder.finalize()
+    solver, state = SolverSAP(model), model.state()
+    for _ in range(3):
+        solver.step(state, state, None, None, DT)
+    said = [record.getMessage() for record in caplog.records if record.name == "newton_sap"]
+    assert len(said) == int(touches) and all("pipeline.collide(state, contacts)" in message for message in said)
+    given = SolverSAP(model)
+    given.step(state, state, None, newton.CollisionPipeline(model).contacts(), DT)
+    given.step(state, state, None, None, DT)
+    assert len([record for record in caplog.records if record.name == "newton_sap"]) == len(said)
+
+
 @pytest.mark.parametrize("worlds", (0, 3))
 def test_no_bodies_have_no_energy(worlds):
     """A model of nothing but the ground and particles has a report, with zeros for each of its groups."""

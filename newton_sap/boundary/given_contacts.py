@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import newton
 import warp as wp
 
@@ -9,6 +11,8 @@ from ..contacts.corners import corner_kernels
 from ..contacts.rows import ContactRows
 from ..workspace import Pools
 from .capacity import contact_capacity, contact_storage, large_group_storage
+
+logger = logging.getLogger("newton_sap")
 
 
 class GivenContacts:
@@ -34,6 +38,17 @@ class GivenContacts:
                 self._reserve_contacts(contacts.rigid_contact_max)
             self._contacts_seen = contacts
         return self.frames.rows(contacts)
+
+    def _miss_contacts(self, contacts) -> None:
+        """Say once that nothing will touch, if no step was given contacts: other solvers find their own."""
+        if contacts is not None or self._contacts_missed or self._contacts_seen is not None:
+            return
+        self._contacts_missed = True
+        if self.model.shape_contact_pair_count:
+            logger.warning(
+                "SolverSAP: a step was given no contacts, so that shapes pass through each other; pass those of "
+                "pipeline.collide(state, contacts), or SolverSAP(model, collision_pipeline=newton.CollisionPipeline(model))"
+            )
 
     def _were_filled(self) -> bool:
         """Whether a step was given contacts that a pipeline has looked for, or somebody written; reads the device."""
