@@ -142,7 +142,7 @@ def sunk_beside(pool: ContactPool, plane: int):
 @wp.func
 def is_borne_beside(shapes: Shapes, pool: ContactPool, rows: ContactRows, edge: int, plane: int, radius: wp.float64):
     """Whether what rolls over an edge touches the plane right beside it, no farther than its middle is."""
-    if not rolls_over(shapes, pool, rows, edge, plane):
+    if radius == wp.float64(0.0) or not rolls_over(shapes, pool, rows, edge, plane):
         return False
     near = tolerance(stored_point(pool, edge), stored_point(pool, plane))
     past = radius * turned_by(pool, plane, outward(pool, edge))

@@ -88,9 +88,10 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
     if side is None:
         return
     body, moving = edge.bodies[side], edge.bodies[1 - side]
+    surface, mover = edge.shapes[side], edge.shapes[1 - side]
     sides = [(p, _surface_side(p, given, solids)) for p in places]
     others = [(p, s) for p, s in sides if s is not None and p.bodies[1 - s] == moving]
-    floor = {p.shapes[s] for p, s in others} | {edge.shapes[side]}
+    floor = {p.shapes[s] for p, s in others} | {surface}
     under = [(p.phi0, p.seen_by(p.bodies[s])[1]) for p, s in others]
     alike = [p.seen_by(body) for p in places if p.shapes == edge.shapes and p.n @ edge.n > ALIKE]
     for other, its_side in others:
@@ -100,18 +101,17 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
             continue
         sunk = max([0.0, *(-phi0 for phi0, normal in under if normal @ up > ALIKE)])
         passed = edge.passed if side == 0 else -edge.passed
-        rolls = solids.radius(edge.shapes[1 - side]) if edge.shapes[1 - side] == other.shapes[1 - its_side] else 0.0
+        rolls = solids.radius(mover) if mover == other.shapes[1 - its_side] else 0.0
         pair = _EdgeAndPlane(*edge.seen_by(body), point, up, edge.phi0, other.phi0, sunk, passed, rolls)
-        its = edge.shapes[side]
-        leans = OPPOSED < pair.facing < ALIKE and pair.is_shallow() and solids.kind(its) in (MESH, HEIGHTFIELD)
-        if leans and solids.bends_gently(its, *edge.seen_by(body), up):
+        leans = OPPOSED < pair.facing < ALIKE and pair.is_shallow() and solids.kind(surface) in (MESH, HEIGHTFIELD)
+        if leans and solids.bends_gently(surface, *edge.seen_by(body), up):
             pair.bend = BENT
-        beside = (0.5 * TILTED, -REPORTED) if pair.is_borne_beside() else (TILTED, BESIDE)
+        within = (0.5 * TILTED, -REPORTED) if pair.is_borne_beside() else (TILTED, BESIDE)
         if (
             pair.is_flat()
-            and not solids.is_on_face(its, *edge.seen_by(body), *beside)
+            and not solids.is_on_face(surface, *edge.seen_by(body), *within)
             and not any(pair.is_below(*seen) for seen in alike)
-            and not pair.goes_on(edge.shapes[side], edge.shapes[1 - side], solids.fills)
+            and not pair.goes_on(surface, mover, solids.fills)
             and (pair.bend > 0.0 or any(solids.goes_on_towards(shape, *pair.levelled()) for shape in floor))
         ):
             yield other
@@ -189,7 +189,7 @@ class _EdgeAndPlane:
         """Whether what rolls over the edge touches the plane right beside it, no farther than its middle is."""
         near = self.tolerance(self.at)
         closed, past = self.phi0_plane <= near, self.radius * self.sine
-        return self.rolls > 0.0 and closed and np.linalg.norm(self.point - self.at) <= 2.0 * past + near
+        return self.rolls * self.radius > 0.0 and closed and np.linalg.norm(self.point - self.at) <= 2.0 * past + near
 
     def is_below(self, at, away) -> bool:
         """Whether the plane is below a point with a normal."""
