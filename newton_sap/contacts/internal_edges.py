@@ -42,8 +42,13 @@ from .rows import ContactRows, is_asleep, row_of
 from .shape_geometry import (
     BENT,
     BESIDE,
+    BOX,
+    FIFTH,
+    GENTLE,
+    NEAR,
+    REACH,
     REPORTED,
-    bends_gently,
+    facet_below,
     fills_beside,
     goes_on_towards,
     has_edges,
@@ -213,6 +218,72 @@ def is_level_beside(
 
 
 @wp.func
+def first_facet_below(
+    tree: Tree,
+    shapes: Shapes,
+    m: Motion,
+    pool: ContactPool,
+    rows: ContactRows,
+    state: StateArrays,
+    edge: int,
+    point: wp.vec3d,
+    up: wp.vec3d,
+):
+    """How far [m] below a point the first facet is of all that a contact's body touches, the cosine of how that faces, 0 for none, and
+    whether it is of the contact's own surface."""
+    first = wp.vec2d()
+    own = int(0)
+    slot = pool.last_surface[moving_link(pool, edge)] - 1
+    last = int(-1)
+    while slot >= 0:
+        shape = surface_shape(pool, rows, slot)
+        if shape != last:
+            last = shape
+            found = facet_below(tree, shapes, m, state, shape, point, up, wp.float64(2.0) * REACH)
+            if found[1] != wp.float64(0.0) and (first[1] == wp.float64(0.0) or found[0] < first[0]):
+                first = found
+                own = int(shape == surface_shape(pool, rows, edge))
+        slot = pool.surface_before[slot] - 1
+    return first[0], first[1], own
+
+
+@wp.func
+def bends_gently(
+    tree: Tree,
+    shapes: Shapes,
+    m: Motion,
+    pool: ContactPool,
+    rows: ContactRows,
+    state: StateArrays,
+    edge: int,
+    plane: int,
+):
+    """Whether what a body touches goes on from an edge, to where its normal leans and to the other side, with facets that face nearly as
+    the plane does, and no step between them; to one side those of the edge's own surface."""
+    up = outward(pool, plane)
+    aside = wp.normalize(outward(pool, edge) - wp.dot(outward(pool, edge), up) * up)
+    away = NEAR * REACH
+    level = wp.float64(0.0)
+    own = wp.vec2i()
+    sides = int(6)  # no constant: the loop is not to be unrolled
+    for side in range(sides):
+        start = stored_point(pool, edge) + REACH * up + away * aside
+        down, facing, is_own = first_facet_below(tree, shapes, m, pool, rows, state, edge, start, up)
+        if facing < GENTLE:
+            return False
+        own[side % 2] += is_own
+        height = REACH - down
+        if side == 0:
+            level = height  # Newton's point may be below a heightfield's surface
+        if height < -BENT * away - REPORTED or wp.abs(height - level) > BENT * (away + NEAR * REACH) + REPORTED:
+            return False
+        aside = -aside
+        if side % 2 == 1:
+            away = away / FIFTH
+    return wp.max(own) == 3
+
+
+@wp.func
 def bend_beside(
     tree: Tree,
     shapes: Shapes,
@@ -228,10 +299,8 @@ def bend_beside(
     shape = surface_shape(pool, rows, edge)
     facing = wp.dot(outward(pool, plane), outward(pool, edge))
     bend = wp.float64(0.0)
-    if facing < ALIKE and has_edges(shapes, shape):
-        if bends_gently(
-            tree, shapes, m, state, shape, stored_point(pool, edge), outward(pool, edge), outward(pool, plane)
-        ):
+    if facing < ALIKE and (has_edges(shapes, shape) or shapes.type[shape] == BOX):
+        if bends_gently(tree, shapes, m, pool, rows, state, edge, plane):
             bend = BENT
     return bend
 

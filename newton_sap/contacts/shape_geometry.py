@@ -195,43 +195,49 @@ def goes_on_towards(
 
 
 @wp.func
-def bends_gently(
+def facet_below(
     tree: Tree,
     shapes: Shapes,
     m: Motion,
     state: StateArrays,
     shape: int,
     point: wp.vec3d,
-    normal: wp.vec3d,
     up: wp.vec3d,
+    reach: wp.float64,
 ):
-    """Whether a mesh or heightfield goes on from a point [m] of the world, to where a normal leans and to the other side, with facets
-    that face nearly along ``up``, and no step between them."""
+    """How far [m] below a point of the world a facet of a shape is, and the cosine between its normal and ``up``; 0 where none is within
+    ``reach``, -1 inside a box. Of meshes, hulls, heightfields and boxes."""
     inverse = wp.transform_inverse(shape_pose(tree, shapes, m, state, shape))
     at = wp.transform_point(inverse, point)
     n = wp.transform_vector(inverse, up)
-    aside = wp.transform_vector(inverse, wp.normalize(normal - wp.dot(normal, up) * up))
     size = to_vec3d(shapes.scale[shape])
-    down = wp.vec3(wp.cw_div(-n, size))
-    away = NEAR * REACH
-    level = wp.float64(0.0)
-    sides = int(6)  # no constant: the loop is not to be unrolled
-    for side in range(sides):
-        start = wp.vec3(wp.cw_div(at + REACH * n + away * aside, size))
-        hit = wp.mesh_query_ray(shapes.source_ptr[shape], start, down, wp.float32(wp.float64(2.0) * REACH))
-        if not hit.result:
-            return False
-        if wp.dot(wp.normalize(wp.cw_div(to_vec3d(hit.normal), size)), n) < GENTLE:
-            return False
-        height = REACH - wp.float64(hit.t)
-        if side == 0:
-            level = height  # Newton's point may be below a heightfield's surface
-        if height < -BENT * away - REPORTED or wp.abs(height - level) > BENT * (away + NEAR * REACH) + REPORTED:
-            return False
-        aside = -aside
-        if side % 2 == 1:
-            away = away / FIFTH
-    return True
+    kind = shapes.type[shape]
+    enter = wp.float64(0.0)
+    facing = wp.float64(0.0)
+    if kind == MESH or kind == HULL or kind == HEIGHTFIELD:
+        down = wp.vec3(wp.cw_div(-n, size))
+        hit = wp.mesh_query_ray(shapes.source_ptr[shape], wp.vec3(wp.cw_div(at, size)), down, wp.float32(reach))
+        if hit.result:
+            enter = wp.float64(hit.t)
+            facing = wp.dot(wp.normalize(wp.cw_div(to_vec3d(hit.normal), size)), n)
+    elif kind == BOX:
+        leave = reach
+        axes = int(3)  # no constant: the loop is not to be unrolled
+        for i in range(axes):
+            along = wp.abs(n[i])
+            above = wp.where(n[i] < wp.float64(0.0), -at[i], at[i])  # towards the face that looks up
+            if along * reach < wp.abs(above) - size[i]:
+                return wp.vec2d()
+            if along * enter < above - size[i]:
+                enter = (above - size[i]) / along
+                facing = along
+            if along * leave > above + size[i]:
+                leave = (above + size[i]) / along
+        if enter > leave:
+            facing = wp.float64(0.0)
+        elif enter == wp.float64(0.0) and leave > wp.float64(0.0):
+            facing = wp.float64(-1.0)
+    return wp.vec2d(enter, facing)
 
 
 @wp.func

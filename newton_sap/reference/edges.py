@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .shapes import BENT, BESIDE, CONE, CYLINDER, HEIGHTFIELD, MESH, REPORTED, Solids, pose
+from .shapes import BENT, BESIDE, BOX, CONE, CYLINDER, HEIGHTFIELD, MESH, REPORTED, Solids, pose
 
 FLUSH, ROUNDING, TILTED, OPPOSED, ALIKE, SUNK, SLID, ROUND = 1e-4, 1e-6, 0.01, -0.1, 0.99, 2.0, 0.02, 0.2
 SEARCHED = 1e-5
@@ -103,8 +103,8 @@ def _planes_of(edge: Place, places: list[Place], given, velocity, solids: Solids
         passed = edge.passed if side == 0 else -edge.passed
         rolls = solids.radius(mover) if mover == other.shapes[1 - its_side] else 0.0
         pair = _EdgeAndPlane(*edge.seen_by(body), point, up, edge.phi0, other.phi0, sunk, passed, rolls)
-        leans = OPPOSED < pair.facing < ALIKE and pair.is_shallow() and solids.kind(surface) in (MESH, HEIGHTFIELD)
-        if leans and solids.bends_gently(surface, *edge.seen_by(body), up):
+        leans = OPPOSED < pair.facing < ALIKE and pair.is_shallow() and solids.kind(surface) in (MESH, HEIGHTFIELD, BOX)
+        if leans and solids.bends_gently(surface, floor, *edge.seen_by(body), up):
             pair.bend = BENT
         within = (0.5 * TILTED, -REPORTED) if pair.is_borne_beside() else (TILTED, BESIDE)
         if (

@@ -118,23 +118,43 @@ class Solids:
         first = np.argmin(np.where(hit, way, np.inf))
         return (normals[first], way[first]) if hit.any() else (None, None)
 
-    def bends_gently(self, shape: int, point: np.ndarray, normal: np.ndarray, up: np.ndarray) -> bool:
-        """Whether a mesh or heightfield goes on from a point, to where a normal leans and to the other side, nearly across ``up``."""
+    def facet_below(self, shape: int, point: np.ndarray, up: np.ndarray, reach: float) -> tuple[float, float]:
+        """Return how far [m] below a point a facet of a mesh, hull, heightfield or box is, and the cosine between its normal and ``up``;
+        0 and -1 inside a box."""
         center, axes = pose(self.model, self.kin, shape)
         n, at, size = axes.T @ up, axes.T @ (point - center), self.model.shape_scale.numpy()[shape].astype(float)
+        if self.kind(shape) in (MESH, HULL, HEIGHTFIELD):
+            facet, way = self.first_facet(shape, at, -n, size, reach)
+            return (np.inf, 0.0) if facet is None else (way, facet @ n / np.linalg.norm(facet))
+        if self.kind(shape) != BOX:
+            return np.inf, 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            faces = np.sign(n) * size
+            enter, leave = (at - faces) / n, (at + faces) / n
+        beside = (n == 0.0) & (np.abs(at) > size)
+        enter, leave = np.where(n == 0.0, -np.inf, enter), np.where(n == 0.0, np.inf, leave)
+        first = int(np.argmax(enter))
+        if beside.any() or enter[first] > reach or max(enter[first], 0.0) > leave.min() or leave.min() <= 0.0:
+            return np.inf, 0.0
+        return (enter[first], abs(n[first])) if enter[first] > 0.0 else (0.0, -1.0)
+
+    def bends_gently(self, shape: int, floor, point: np.ndarray, normal: np.ndarray, up: np.ndarray) -> bool:
+        """Whether shapes go on from a point, to where a normal leans and to the other side, nearly across ``up`` and with no step between,
+        to one side that which the point is on."""
         aside = normal - (normal @ up) * up
-        aside = axes.T @ aside / np.linalg.norm(aside)
-        heights = []
+        aside = aside / np.linalg.norm(aside)
+        heights, own = [], [0, 0]
         for away in (NEAR * REACH, NEAR / FIFTH * REACH, NEAR / FIFTH**2 * REACH):
-            for to in (aside, -aside):
-                facet, way = self.first_facet(shape, at + REACH * n + away * to, -n, size, 2.0 * REACH)
-                if facet is None or facet @ n < GENTLE * np.linalg.norm(facet):
-                    return False
+            for side, to in enumerate((aside, -aside)):
+                start = point + REACH * up + away * to
+                (way, facing), first = min((self.facet_below(other, start, up, 2.0 * REACH), other) for other in floor)
+                own[side] += first == shape
                 heights.append(REACH - way)
                 allowed = BENT * (away + NEAR * REACH) + REPORTED
-                if heights[-1] < -BENT * away - REPORTED or abs(heights[-1] - heights[0]) > allowed:
+                steps = heights[-1] < -BENT * away - REPORTED or abs(heights[-1] - heights[0]) > allowed
+                if facing < GENTLE or steps:
                     return False
-        return True
+        return max(own) == 3
 
     def goes_on_towards(self, shape: int, point: np.ndarray, normal: np.ndarray, up: np.ndarray) -> bool:
         """Whether a shape that is touched at a point with a normal goes on where the normal leans to, level across ``up``."""
