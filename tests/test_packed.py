@@ -91,6 +91,7 @@ print(report.contacts[0], report.healthy)
 """
 
 
+@pytest.mark.slow
 def test_steps_run_in_debug_mode():
     """Warp then checks every index against its array's length, and ends the process where it is beyond."""
     run = subprocess.run([sys.executable, "-c", IN_DEBUG_MODE], capture_output=True, text=True, timeout=600)
