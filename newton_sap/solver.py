@@ -203,7 +203,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         if self._recorder is not None:
             require_new_state(state_in, state_out)
         contacts = self._resolve_step_contacts(contacts)
-        self._miss_contacts(contacts)
+        self._warn_without_contacts(contacts)
         self.validate_observables(observables, contacts)
         frame = self._open_frame(state_in, state_out, control, contacts, dt)
         with self.launches:
@@ -535,7 +535,7 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
         self._group_world = wp.array(size.group_world, dtype=wp.int32, device=device)
         self._no_mask = wp.zeros(0, dtype=wp.bool, device=device)
         self._contacts_seen, self._last_report, self._known_proxies, self._outgrown = None, None, {}, []
-        self._contacts_missed = False
+        self._warned_without_contacts = False
         self._allocate_contacts(max(newton_capacity(self.model, self.contacts), self.options.max_contacts or 0))
 
     def _read_model(self) -> None:

@@ -39,11 +39,11 @@ class GivenContacts:
             self._contacts_seen = contacts
         return self.frames.rows(contacts)
 
-    def _miss_contacts(self, contacts) -> None:
+    def _warn_without_contacts(self, contacts) -> None:
         """Say once that nothing will touch, if no step was given contacts: other solvers find their own."""
-        if contacts is not None or self._contacts_missed or self._contacts_seen is not None:
+        if contacts is not None or self._warned_without_contacts or self._contacts_seen is not None:
             return
-        self._contacts_missed = True
+        self._warned_without_contacts = True
         if self.model.shape_contact_pair_count:
             logger.warning(
                 "SolverSAP: a step was given no contacts, so that shapes pass through each other; pass those of "
