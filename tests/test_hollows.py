@@ -27,11 +27,9 @@ def half_pipe(builder, kind, step=0.0, facets=61):
         return
     if kind == "boxes":  # one under each facet
         for i in range(facets - 1):
-            along, normal = (
-                np.array([x[i + 1] - x[i], z[i + 1] - z[i]]),
-                -0.5 * np.array([x[i] + x[i + 1], z[i] + z[i + 1]]),
-            )
-            middle = 0.5 * np.array([x[i] + x[i + 1], z[i] + z[i + 1]]) - 0.02 * normal / np.linalg.norm(normal)
+            along = np.array([x[i + 1] - x[i], z[i + 1] - z[i]])
+            middle = 0.5 * np.array([x[i] + x[i + 1], z[i] + z[i + 1]])
+            middle += 0.02 * middle / np.linalg.norm(middle)  # the axis of the pipe is at zero
             turn = wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), -math.atan2(along[1], along[0]))
             at = wp.transform((middle[0], 0.0, middle[1] + step * (x[i + 1] < -0.1)), turn)
             builder.add_shape_box(-1, xform=at, hx=0.5 * np.linalg.norm(along), hy=0.5, hz=0.02, cfg=FREE)
