@@ -194,17 +194,19 @@ def contact_jacobian(tree: Tree, m: Motion, pool: ContactPool, problem: Problem,
     while a.next < a.end or b.next < b.end:
         unknown_a = next_unknown(tree, a)
         unknown_b = next_unknown(tree, b)
-        J = wp.vec3d()
-        if unknown_b <= unknown_a:
-            J += contact_column(m, pool, slot, tree.path_dof[b.next], pool.point_b[slot])
-            b.next += 1
-        if unknown_a <= unknown_b:
-            J -= contact_column(m, pool, slot, tree.path_dof[a.next], pool.point_a[slot])
-            a.next += 1
+        at = slot * pool.stride + n
+        if unknown_b < unknown_a:
+            pool.J[at] = contact_column(m, pool, slot, tree.path_dof[b.next], pool.point_b[slot])
+        elif unknown_a < unknown_b:
+            pool.J[at] = -contact_column(m, pool, slot, tree.path_dof[a.next], pool.point_a[slot])
+        elif witness == 1:
+            of_b = contact_column(m, pool, slot, tree.path_dof[b.next], pool.point_b[slot])
+            pool.J[at] = of_b - contact_column(m, pool, slot, tree.path_dof[a.next], pool.point_a[slot])
         if unknown_a != unknown_b or witness == 1:
-            pool.unknown[slot * pool.stride + n] = wp.min(unknown_a, unknown_b)
-            pool.J[slot * pool.stride + n] = J
+            pool.unknown[at] = wp.min(unknown_a, unknown_b)
             n += 1
+        b.next += int(unknown_b <= unknown_a)
+        a.next += int(unknown_a <= unknown_b)
     pool.support[slot] = n
 
 

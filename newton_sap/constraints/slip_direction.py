@@ -21,20 +21,22 @@ def predicted_slip(vt: wp.vec3d, before: wp.vec3d, slowness: wp.float64, w: wp.v
     predicted = slowness * (vt - (slowness * wp.dot(before, vt - before)) * w)
     square = wp.dot(predicted, predicted)
     if square > wp.float64(1.0):
-        predicted = (wp.float64(1.0) / wp.sqrt(square)) * predicted
+        return (wp.float64(1.0) / wp.sqrt(square)) * predicted
     return predicted
 
 
 @wp.func
 def follow_slip(pool: ContactPool, slot: int, vt: wp.vec3d, response: Response):
     """The direction of a slot whose slip has become ``vt``, where ``pool`` still tells what it was."""
-    w = response.slowness * vt
     slowness_before = pool.slowness[slot]
     pool.slowness[slot] = response.slowness
-    if response.slowness > wp.float64(0.0):
-        if slowness_before > wp.float64(0.0):
-            w = predicted_slip(
-                vt, tangential(pool.normal[slot], pool.vc[slot]), slowness_before, pool.slip_direction[slot]
-            )
+    if not (response.slowness > wp.float64(0.0)):
+        return response.slowness * vt
+    if slowness_before > wp.float64(0.0):
+        before = tangential(pool.normal[slot], pool.vc[slot])
+        w = predicted_slip(vt, before, slowness_before, pool.slip_direction[slot])
         pool.slip_direction[slot] = w
-    return w
+        return w
+    along = response.slowness * vt
+    pool.slip_direction[slot] = along
+    return along

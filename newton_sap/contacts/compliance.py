@@ -30,6 +30,16 @@ def joint_block(m: Motion, problem: Problem, u: int, base: int):
 
 
 @wp.func
+def weight_of_unknowns(m: Motion, problem: Problem, pool: ContactPool, at: int, u: int, base: int, together: bool):
+    """What an unknown, or three ``together``, adds to ``J B^-1 J^T``."""
+    if together:
+        turns = wp.matrix_from_cols(pool.J[at], pool.J[at + 1], pool.J[at + 2])
+        return turns * wp.inverse(joint_block(m, problem, u, base)) * wp.transpose(turns)
+    column = pool.J[at] * problem.scale[u]
+    return wp.outer(column, column)
+
+
+@wp.func
 def delassus_weight(
     tree: Tree, joints: Joints, m: Motion, problem: Problem, pool: ContactPool, slot: int, base: int, blocks: int
 ):
@@ -44,18 +54,10 @@ def delassus_weight(
         at = slot * pool.stride + s
         u = base + pool.unknown[at]
         link = tree.dofs[problem.dof[u]].link
-        if (
-            blocks == 1
-            and problem.dof[u] == tree.links[link].dof_start
-            and turns_freely(joints, tree.links[link].joint)
-        ):
-            turns = wp.matrix_from_cols(pool.J[at], pool.J[at + 1], pool.J[at + 2])
-            W += turns * wp.inverse(joint_block(m, problem, u, base)) * wp.transpose(turns)
-            s += 3
-        else:
-            column = pool.J[at] * problem.scale[u]
-            W += wp.outer(column, column)
-            s += 1
+        first = blocks == 1 and problem.dof[u] == tree.links[link].dof_start
+        together = first and turns_freely(joints, tree.links[link].joint)
+        W += weight_of_unknowns(m, problem, pool, at, u, base, together)
+        s += wp.where(together, 3, 1)
     return wp.sqrt(wp.ddot(W, W)) / wp.float64(3.0)
 
 

@@ -53,10 +53,9 @@ def moving_link(pool: ContactPool, slot: int):
 @wp.func
 def outward(pool: ContactPool, slot: int):
     """The normal away from the surface."""
-    n = pool.normal[slot]
     if stored_side(pool, slot) == 1:
-        n = -n
-    return n
+        return -pool.normal[slot]
+    return pool.normal[slot]
 
 
 @wp.func

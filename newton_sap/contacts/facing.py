@@ -59,13 +59,14 @@ def move_touch(gap: Gap, side: int, moved: wp.vec3d):
 def face_plane(shapes: Shapes, m: Motion, rows: ContactRows, gap: Gap, i: int):
     """Let a box be touched in the corner opposite to one that is behind; the one before that is deeper, and has its own contact.
 
-    Ask ``may_face`` first. A box that no joint moves stays as it was found.
+    A box that no joint moves stays as it was found.
     """
     link = shown(gap.b.link)
-    if link >= 0:
-        X = shapes.transform[rows.shape1[i]]
-        q = m.rotation[link]
-        if is_behind(X, shapes.scale[rows.shape1[i]], rows.point1[i], wp.quat_rotate_inv(q, -gap.normal)):
-            moved = wp.quat_rotate(q, wp.float64(-2.0) * to_vec3d(rows.point1[i] - wp.transform_get_translation(X)))
-            gap = move_touch(gap, 1, moved)
-    return gap
+    if link < 0 or not may_face(shapes, rows, i):
+        return gap
+    X = shapes.transform[rows.shape1[i]]
+    q = m.rotation[link]
+    if not is_behind(X, shapes.scale[rows.shape1[i]], rows.point1[i], wp.quat_rotate_inv(q, -gap.normal)):
+        return gap
+    moved = wp.quat_rotate(q, wp.float64(-2.0) * to_vec3d(rows.point1[i] - wp.transform_get_translation(X)))
+    return move_touch(gap, 1, moved)

@@ -13,7 +13,6 @@ from .borrowed import note, stored_spare
 from .clusters import clear_clusters, find_clusters, may_split, order_of, share_contacts
 from .found import gap_now, touched_now
 from .gaps import Gap, lacks_normal, leave_by_face, measure_gap, spared_by_spin
-from .grazing import may_graze
 from .internal_edges import first_passed_over, pass_over_edges, surface_side, touched_at, touching_link
 from .materials import ContactOptions, Material, material_of
 from .rolling import passed_by
@@ -339,8 +338,7 @@ def fill_contacts(
             spin = is_spin(pool.row[slot])
             # gap_as_found, written out: called here, too, it would not be inlined, and the stage takes twice as long.
             gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
-            if may_graze(shapes, rows, i):
-                gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
+            gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
             side = wp.where(corner_of(pool.row[slot]) > 0, -1, surface_side(tree, shapes, rows, gap, i))
             touched = touched_at(gap, side)  # an edge stays where it was found, whatever rolls over it
             gap.passed = passed_by(gap)

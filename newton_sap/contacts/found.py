@@ -1,17 +1,17 @@
 """Where contacts that were found once are by now: what each stage asks of them, and in which order.
 
 Warp's functions are inlined while they are small or called from few places; others have bundles copied for each contact. So
-``gap_now`` does not call ``gap_as_found``: measure before that changes.
+``gap_now`` does not call ``gap_as_found``: measure before that changes. And what does not concern a contact returns its gap early: a
+bundle that is assigned in a branch is chosen by its address, and goes through memory.
 """
 
 import warp as wp
 
 from ..workspace import Bodies, Motion, Shapes, StateArrays, Tree
-from .facing import face_plane, may_face
+from .facing import face_plane
 from .gaps import Gap, leave_by_face, measure_gap
-from .grazing import may_graze
 from .materials import ContactOptions
-from .passing import longest_apart, may_pass
+from .passing import longest_apart
 from .rolling import may_roll, may_turn, roll_on
 from .rows import ContactRows
 
@@ -30,8 +30,7 @@ def names_two_shapes(rows: ContactRows, shapes: Shapes, i: int):
 def gap_as_found(tree: Tree, bodies: Bodies, shapes: Shapes, m: Motion, rows: ContactRows, state: StateArrays, i: int):
     """Gap at the points that were found, which their bodies have carried along; a mesh leaves a box by the face that it grazes."""
     gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
-    if may_graze(shapes, rows, i):
-        gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
+    gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
     return gap
 
 
@@ -39,12 +38,9 @@ def gap_as_found(tree: Tree, bodies: Bodies, shapes: Shapes, m: Motion, rows: Co
 def gap_now(tree: Tree, bodies: Bodies, shapes: Shapes, m: Motion, rows: ContactRows, state: StateArrays, i: int):
     """That gap with the ``phi0`` of this step, for who asks for no more: of what rolls, cylinders alone have another one now, and so have boxes on planes."""
     gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
-    if may_graze(shapes, rows, i):
-        gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
-    if may_turn(shapes, rows, i):
-        gap = roll_on(tree, shapes, m, rows, state, gap, i)
-    if may_face(shapes, rows, i):
-        gap = face_plane(shapes, m, rows, gap, i)
+    gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
+    gap = roll_on(tree, shapes, m, rows, state, gap, i, may_turn(shapes, rows, i))
+    gap = face_plane(shapes, m, rows, gap, i)
     return gap
 
 
@@ -61,10 +57,7 @@ def touched_now(
     dt: wp.float64,
 ):
     """From a gap as found to all of it in this step: what rolls is touched elsewhere, and what flies past an edge meets no face."""
-    if may_roll(shapes, rows, i):
-        gap = roll_on(tree, shapes, m, rows, state, gap, i)
-    if may_face(shapes, rows, i):
-        gap = face_plane(shapes, m, rows, gap, i)
-    if may_pass(shapes, rows, options, gap, i):
-        gap = longest_apart(tree, shapes, m, rows, state, gap, i, dt)
+    gap = roll_on(tree, shapes, m, rows, state, gap, i, may_roll(shapes, rows, i))
+    gap = face_plane(shapes, m, rows, gap, i)
+    gap = longest_apart(tree, shapes, m, rows, options, state, gap, i, dt)
     return gap

@@ -6,7 +6,7 @@ from ..multibody.orders import sap_velocity
 from ..multibody.paths import is_moved, prescribed_velocity
 from ..multibody.spatial import angular, to_transformd, to_vec3d
 from ..workspace import Bodies, Motion, Shapes, StateArrays, Tree
-from .grazing import GRAZING, depth_below_face, grazed_face
+from .grazing import GRAZING, depth_below_face, grazed_face, may_graze
 from .materials import ContactOptions
 from .rows import ContactRows, hidden, shown
 from .shape_geometry import (
@@ -60,17 +60,15 @@ def as_constant_back(x: wp.vec3d, adj: wp.vec3d):
 @wp.func
 def given_velocity(tree: Tree, bodies: Bodies, m: Motion, state: StateArrays, body: int):
     """The part of a body's velocity that no unknown causes."""
-    V = wp.spatial_vectord()
-    if body >= 0:
-        link = tree.bodies[body].link
-        if link >= 0:
-            V = prescribed_velocity(tree, m, link)
-        else:
-            com = wp.transform_point(body_pose(tree, m, state, body), to_vec3d(bodies.com[body]))
-            v_C = to_vec3d(wp.spatial_top(state.body_qd[body]))
-            w = to_vec3d(wp.spatial_bottom(state.body_qd[body]))
-            V = sap_velocity(v_C, w, com)
-    return V
+    if body < 0:
+        return wp.spatial_vectord()
+    link = tree.bodies[body].link
+    if link >= 0:
+        return prescribed_velocity(tree, m, link)
+    com = wp.transform_point(body_pose(tree, m, state, body), to_vec3d(bodies.com[body]))
+    v_C = to_vec3d(wp.spatial_top(state.body_qd[body]))
+    w = to_vec3d(wp.spatial_bottom(state.body_qd[body]))
+    return sap_velocity(v_C, w, com)
 
 
 @wp.func
@@ -101,10 +99,14 @@ def make_side(
 
 @wp.func
 def find_normal(tree: Tree, shapes: Shapes, m: Motion, state: StateArrays, gap: Gap, s0: int, s1: int):
-    """Give a contact without a normal, at a point inside both shapes, the one of its ellipsoids, if any (F 4.4).
+    """Make the reported normal a unit vector; without one, at a point inside both shapes, take that of the ellipsoids, if any (F 4.4).
 
-    Both supports move along it to how far their ellipsoids reach. Returns the gap, whose normal is zero where none was found.
+    Both supports then move along it to how far their ellipsoids reach. Returns the gap, whose normal is zero where none was found.
     """
+    reported = wp.length(gap.normal)
+    if reported != wp.float64(0.0):
+        gap.normal = gap.normal / reported
+        return gap
     X0 = shape_pose(tree, shapes, m, state, s0)
     X1 = shape_pose(tree, shapes, m, state, s1)
     n = out_of_ellipsoid(shapes, s0, X0, gap.a.support) - out_of_ellipsoid(shapes, s1, X1, gap.b.support)
@@ -148,11 +150,8 @@ def measure_gap(
     gap.group = -1
     gap.a = make_side(tree, bodies, m, state, shapes.body[s0], rows.point0[i])
     gap.b = make_side(tree, bodies, m, state, shapes.body[s1], rows.point1[i])
-    n = to_vec3d(rows.normal[i])
-    if wp.length(n) == wp.float64(0.0):
-        gap = find_normal(tree, shapes, m, state, gap, s0, s1)
-    else:
-        gap.normal = n / wp.length(n)
+    gap.normal = to_vec3d(rows.normal[i])
+    gap = find_normal(tree, shapes, m, state, gap, s0, s1)
     gap.a.surface = gap.a.support + as_constant(gap.normal * wp.length(to_vec3d(rows.offset0[i])))
     gap.b.surface = gap.b.support - as_constant(gap.normal * wp.length(to_vec3d(rows.offset1[i])))
     gap.phi0 = wp.dot(gap.normal, gap.b.support - gap.a.support)
@@ -167,8 +166,10 @@ def leave_by_face(tree: Tree, shapes: Shapes, m: Motion, rows: ContactRows, stat
     """Let a mesh that grazes a box, though its contact is deep, leave it across the face that it grazes (F 4.4).
 
     The point on the mesh stays, and the one on the box is on that face. No part of ``measure_gap``, which would no longer be
-    inlined, and whose bundles would be copied for each contact: ask ``may_graze`` first.
+    inlined, and whose bundles would be copied for each contact.
     """
+    if not may_graze(shapes, rows, i):
+        return gap
     depth = wp.dot(gap.normal, gap.a.support - gap.b.support)
     if not (depth >= GRAZING):  # nor what is no number
         return gap

@@ -125,12 +125,15 @@ def longest_apart(
     shapes: Shapes,
     m: Motion,
     rows: ContactRows,
+    options: ContactOptions,
     state: StateArrays,
     gap: Gap,
     i: int,
     dt: wp.float64,
 ):
-    """The gap of such a contact across the direction that keeps its shapes apart for longest, if its own would not for this step."""
+    """The gap across the direction that keeps two shapes apart for longest, if its own would not for this step and it may be passed."""
+    if not may_pass(shapes, rows, options, gap, i):
+        return gap
     point = wp.float64(0.5) * (gap.a.surface + gap.b.surface)
     V_a = velocity_ahead(tree, m, gap.a)
     V_b = velocity_ahead(tree, m, gap.b)

@@ -52,26 +52,30 @@ def round_surface(tree: Tree, shapes: Shapes, m: Motion, state: StateArrays, sha
     """The round surface of a shape that faces along ``out``."""
     found = Round()
     kind = shapes.type[shape]
+    if not is_round(kind):
+        return found
     if kind == SPHERE:
         found.radius = wp.float64(shapes.scale[shape][0])
-    elif kind == CAPSULE or kind == CYLINDER:
-        X = shape_pose(tree, shapes, m, state, shape)
-        axis = wp.transform_vector(X, wp.vec3d(wp.float64(0.0), wp.float64(0.0), wp.float64(1.0)))
-        arm = side.support - wp.transform_get_translation(X)
-        along = wp.dot(axis, arm)
-        lean = wp.dot(axis, out)
-        if kind == CAPSULE:
-            found.radius = wp.float64(shapes.scale[shape][0])
-            if wp.abs(lean) < LYING and wp.abs(along) < ENDS * wp.float64(shapes.scale[shape][1]):
-                found.straight = as_constant(axis)
-        else:
-            arm = arm - axis * along
-            across = wp.normalize(out - axis * lean)
-            radius = wp.length(arm)
-            if wp.abs(lean) < LYING and wp.dot(arm, across) > TURNED * radius:
-                found.radius = radius
-                found.moved = as_constant(radius * across - arm)
-                found.straight = as_constant(axis)
+        return found
+    X = shape_pose(tree, shapes, m, state, shape)
+    axis = wp.transform_vector(X, wp.vec3d(wp.float64(0.0), wp.float64(0.0), wp.float64(1.0)))
+    arm = side.support - wp.transform_get_translation(X)
+    along = wp.dot(axis, arm)
+    lean = wp.dot(axis, out)
+    if kind == CAPSULE:
+        found.radius = wp.float64(shapes.scale[shape][0])
+        if not (wp.abs(lean) < LYING and wp.abs(along) < ENDS * wp.float64(shapes.scale[shape][1])):
+            return found
+        found.straight = as_constant(axis)
+        return found
+    arm = arm - axis * along
+    across = wp.normalize(out - axis * lean)
+    radius = wp.length(arm)
+    if not (wp.abs(lean) < LYING and wp.dot(arm, across) > TURNED * radius):
+        return found
+    found.radius = radius
+    found.moved = as_constant(radius * across - arm)
+    found.straight = as_constant(axis)
     return found
 
 
@@ -91,13 +95,12 @@ def is_straight(surface: Round):
 def ahead_on_a(a: Round, b: Round, n: wp.vec3d, passed: wp.vec3d):
     """How far from A's point two surfaces are touched of which B's point is so far ahead: where lines along which they are straight cross;
     of one such line on it; else by radii."""
-    on_a = wp.vec3d()
-    share = a.radius / (a.radius + b.radius)
     if a.radius == wp.float64(0.0):
-        share = wp.float64(1.0)
-    elif b.radius == wp.float64(0.0):
-        share = wp.float64(0.0)
-    elif is_straight(a) and is_straight(b):
+        return passed
+    if b.radius == wp.float64(0.0):
+        return wp.vec3d()
+    share = a.radius / (a.radius + b.radius)
+    if is_straight(a) and is_straight(b):
         first = wp.normalize(tangential(n, a.straight))
         second = wp.normalize(tangential(n, b.straight))
         crossed = wp.dot(n, wp.cross(first, second))
@@ -106,18 +109,23 @@ def ahead_on_a(a: Round, b: Round, n: wp.vec3d, passed: wp.vec3d):
     elif is_straight(a) or is_straight(b):
         line = wp.normalize(tangential(n, a.straight + b.straight))  # one of them is zero
         along = line * wp.dot(line, passed)
-        passed = passed - along
+        across = passed - along
         if is_straight(a):
-            on_a = along
-    return on_a + share * passed
+            return along + share * across
+        return share * across
+    return share * passed
 
 
 @wp.func
-def roll_on(tree: Tree, shapes: Shapes, m: Motion, rows: ContactRows, state: StateArrays, gap: Gap, i: int):
+def roll_on(
+    tree: Tree, shapes: Shapes, m: Motion, rows: ContactRows, state: StateArrays, gap: Gap, i: int, rolls: bool
+):
     """Let round bodies be touched where they are now: between what is round, or where it meets what is flat.
 
-    No part of ``measure_gap``, like ``leave_by_face``: ask ``may_roll`` first, or ``may_turn`` where ``phi0`` alone is needed.
+    ``rolls`` is what ``may_roll`` says, or ``may_turn`` where ``phi0`` alone is needed.
     """
+    if not rolls:
+        return gap
     n = gap.normal
     a = round_surface(tree, shapes, m, state, rows.shape0[i], gap.a, n)
     b = round_surface(tree, shapes, m, state, rows.shape1[i], gap.b, -n)
@@ -127,8 +135,9 @@ def roll_on(tree: Tree, shapes: Shapes, m: Motion, rows: ContactRows, state: Sta
     gap.a.surface += a.moved
     gap.b.surface += b.moved
     gap.passed = passed_by(gap)
-    if a.radius + b.radius > wp.float64(0.0):
-        on_a = ahead_on_a(a, b, n, gap.passed)
-        gap.a.surface += on_a
-        gap.b.surface -= gap.passed - on_a
+    if not (a.radius + b.radius > wp.float64(0.0)):
+        return gap
+    on_a = ahead_on_a(a, b, n, gap.passed)
+    gap.a.surface += on_a
+    gap.b.surface -= gap.passed - on_a
     return gap

@@ -20,7 +20,10 @@ ASLEEP = wp.constant(wp.float32(1.0e3))
 CORNERS = wp.constant(4)
 """In which a row may touch: where it was found, and three more."""
 ENTRIES = wp.constant(8)
-"""Of a row: its contact and relative spin in each corner."""
+"""Of a row, ``ENTRIES * row + 2 * corner + spin``: its contact in the corner that was found or one of three beside it, or the relative
+spin there."""
+FEW = wp.constant(24)
+"""Entries that are sorted by insertion."""
 MANY = wp.constant(512)
 """Entries of a group of which each is no longer compared with each."""
 
@@ -55,12 +58,6 @@ def hidden(link: int):
 def shown(link: int):
     """The link of a slot, moved by unknowns or not; -1 for none."""
     return wp.where(link < -1, hidden(link), link)
-
-
-@wp.func
-def entry_of(row: int, corner: int, spin: int):
-    """What stands for a row's contact in a list: in the corner that was found or one of three beside it, or for its relative spin there."""
-    return ENTRIES * row + 2 * corner + spin
 
 
 @wp.func
@@ -290,8 +287,28 @@ def sift_down(
 
 
 @wp.func
+def insert_entry(arrivals: Arrivals, rows: ContactRows, key: int, entry: wp.array[wp.int32], start: int, last: int):
+    """Move the last of some entries, of which the others are in order, to its place among them."""
+    x = entry[last]
+    place = int(last)
+    before = place - 1
+    while before >= start:
+        if comes_before(arrivals, rows, key, x, entry[before]):
+            entry[place] = entry[before]
+            place = before
+            before -= 1
+        else:
+            before = -1
+    entry[place] = x
+
+
+@wp.func
 def sort_entries(arrivals: Arrivals, rows: ContactRows, key: int, entry: wp.array[wp.int32], start: int, count: int):
-    """Heap sort, unless the entries already are in order."""
+    """Insertion of few, which nearly are in order; heap sort of many, unless they already are."""
+    if count <= FEW:
+        for i in range(start + 1, start + count):
+            insert_entry(arrivals, rows, key, entry, start, i)
+        return
     sorted = int(1)
     for i in range(start + 1, start + count):
         if comes_before(arrivals, rows, key, entry[i], entry[i - 1]):
@@ -375,15 +392,15 @@ def list_rows(
     count: int,
 ):
     """Write a group's entries into its slots."""
+    most = wp.where(arrivals.corners.shape[0] > 0, ENTRIES, 2)
     met = int(0)
     row = arrivals.head[group] - 1
     while row >= 0:
-        slots = 1 + int(has_spin(shapes, rows, row, spin_friction))
-        for back in range(CORNERS * slots):
-            corner = (CORNERS * slots - 1 - back) / slots
-            if has_corner(arrivals, row, corner):
-                spin = slots - 1 - back % slots
-                keep_deepest(arrivals, rows, pool.row, start, count, met, entry_of(row, corner, spin))
+        spins = has_spin(shapes, rows, row, spin_friction)
+        for back in range(most):
+            entry = ENTRIES * row + most - 1 - back
+            if (spins or not is_spin(entry)) and has_corner(arrivals, row, corner_of(entry)):
+                keep_deepest(arrivals, rows, pool.row, start, count, met, entry)
                 met += 1
         row = arrivals.next[row] - 1
 

@@ -59,14 +59,12 @@ def is_endless_plane(shapes: Shapes, shape: int):
 @wp.func
 def body_pose(tree: Tree, m: Motion, state: StateArrays, body: int):
     """Where a body is: a link, one that no joint moves (as its state says), or -1, the static world."""
-    X = wp.transform_identity(dtype=wp.float64)
-    if body >= 0:
-        link = tree.bodies[body].link
-        if link >= 0:
-            X = wp.transformd(m.position[link], m.rotation[link])
-        else:
-            X = to_transformd(state.body_q[body])
-    return X
+    if body < 0:
+        return wp.transform_identity(dtype=wp.float64)
+    link = tree.bodies[body].link
+    if link < 0:
+        return to_transformd(state.body_q[body])
+    return wp.transformd(m.position[link], m.rotation[link])
 
 
 @wp.func

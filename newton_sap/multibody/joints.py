@@ -84,27 +84,27 @@ def add_dof(m: Motion, dof: int, column: wp.spatial_vectord, carried_by: wp.spat
 def through_axis(
     m: Motion, joints: Joints, joint_q: wp.array[wp.float32], joint: int, dof: int, i: int, frame: MovingFrame
 ):
-    """Along or about the i-th axis of a chain."""
+    """Along or about the i-th axis of a chain, if it has so many."""
+    if i >= joints.dof_dim[joint, 0] + joints.dof_dim[joint, 1]:
+        return frame
     local = wp.normalize(to_vec3d(joints.axis[joints.qd_start[joint] + i]))
     axis = wp.quat_rotate(frame.rotation, local)
     value = wp.float64(joint_q[joints.q_start[joint] + i])
     carried_by = frame.velocity
     if i < joints.dof_dim[joint, 0]:
-        frame = add_dof(m, dof + i, motion(wp.vec3d(), axis), carried_by, frame)
-        frame.position = frame.position + axis * value
-    else:
-        frame = add_dof(m, dof + i, rotation_about(axis, frame.position), carried_by, frame)
-        frame.rotation = frame.rotation * wp.quat_from_axis_angle(local, value)
-    return frame
+        slid = add_dof(m, dof + i, motion(wp.vec3d(), axis), carried_by, frame)
+        slid.position = slid.position + axis * value
+        return slid
+    turned = add_dof(m, dof + i, rotation_about(axis, frame.position), carried_by, frame)
+    turned.rotation = turned.rotation * wp.quat_from_axis_angle(local, value)
+    return turned
 
 
 @wp.func
 def through_chain(m: Motion, joints: Joints, joint_q: wp.array[wp.float32], joint: int, dof: int, frame: MovingFrame):
     """Through prismatic, revolute, fixed and D6 joints: translations first, then carried rotations."""
-    axes = joints.dof_dim[joint, 0] + joints.dof_dim[joint, 1]
     for i in range(MOST_AXES):  # unrolled, so that it can be differentiated: each axis starts where the last one ended
-        if i < axes:
-            frame = through_axis(m, joints, joint_q, joint, dof, i, frame)
+        frame = through_axis(m, joints, joint_q, joint, dof, i, frame)
     return frame
 
 

@@ -33,10 +33,31 @@ def child_anchor_inverse(X_c: wp.transform):
 @wp.func
 def reference_point(reference_is_com: int, origin: wp.vec3d, turn: wp.quatd, com: wp.vec3d):
     """Whose velocity a flying body has in ``v``, in the frame in which its origin lies at ``origin``, turned by ``turn``."""
-    reference = origin
-    if reference_is_com == 1:
-        reference = origin + wp.quat_rotate(turn, com)
-    return reference
+    if reference_is_com == 0:
+        return origin
+    return origin + wp.quat_rotate(turn, com)
+
+
+@wp.func
+def between_anchors(
+    m: Motion,
+    joints: Joints,
+    joint_q: wp.array[wp.float32],
+    joint: int,
+    dof: int,
+    frame: MovingFrame,
+    reference: wp.vec3d,
+    reference_is_com: int,
+):
+    """From a joint's anchor on the parent to the one on the child."""
+    kind = joints.type[joint]
+    if is_free(kind):
+        q = joints.q_start[joint]
+        turn = read_quaternion(joint_q, q + 3)
+        return through_free(m, dof, frame, read3(joint_q, q), turn, reference, reference_is_com)
+    if kind == BALL:
+        return through_ball(m, joints, joint_q, joint, dof, frame)
+    return through_chain(m, joints, joint_q, joint, dof, frame)
 
 
 @wp.func
@@ -51,18 +72,11 @@ def through_joint(
     reference_is_com: int,
 ):
     """From the parent body to the child body; writes the joint's columns."""
-    kind = joints.type[joint]
     back, origin = child_anchor_inverse(joints.X_c[joint])
-    frame = parent_anchor(parent, joints.X_p[joint])
-    if is_free(kind):
-        reference = reference_point(reference_is_com, origin, back, com)
-        q = joints.q_start[joint]
-        turn = read_quaternion(joint_q, q + 3)
-        frame = through_free(m, dof, frame, read3(joint_q, q), turn, reference, reference_is_com)
-    elif kind == BALL:
-        frame = through_ball(m, joints, joint_q, joint, dof, frame)
-    else:
-        frame = through_chain(m, joints, joint_q, joint, dof, frame)
+    reference = reference_point(reference_is_com, origin, back, com)
+    frame = between_anchors(
+        m, joints, joint_q, joint, dof, parent_anchor(parent, joints.X_p[joint]), reference, reference_is_com
+    )
     frame.position = frame.position + wp.quat_rotate(frame.rotation, origin)
     frame.rotation = wp.normalize(frame.rotation * back)
     return frame

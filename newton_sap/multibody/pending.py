@@ -15,13 +15,12 @@ wp.set_module_options({"enable_backward": False})
 @wp.func
 def pending_move(tree: Tree, m: Motion, t: int, dt: wp.float64):
     """How a prescribed root's owner is about to move a tree; not at all where no dof is prescribed."""
-    move = wp.transform_identity(dtype=wp.float64)
-    if m.locked[t] > 0:
-        root = tree.trees[t].link_start
-        com = m.com[root]
-        turn = rotation_of(dt * angular(m.velocity[root]))
-        move = wp.transformd(com + dt * velocity_at(m.velocity[root], com) - wp.quat_rotate(turn, com), turn)
-    return move
+    if m.locked[t] == 0:
+        return wp.transform_identity(dtype=wp.float64)
+    root = tree.trees[t].link_start
+    com = m.com[root]
+    turn = rotation_of(dt * angular(m.velocity[root]))
+    return wp.transformd(com + dt * velocity_at(m.velocity[root], com) - wp.quat_rotate(turn, com), turn)
 
 
 @wp.func
