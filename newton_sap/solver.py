@@ -380,6 +380,9 @@ class SolverSAP(OwnedDetection, GivenContacts, RoutedTendons, CoupledArticulatio
             if flags & newton.ModelFlags.SHAPE_TYPE_AND_SOURCE:
                 self._look_for_corners()
                 load_kernels(self.corner_kernels, self.device)
+            if flags & (newton.ModelFlags.SHAPE_TYPE_AND_SOURCE | newton.ModelFlags.BODY_PROPERTIES):
+                self._look_for_edges()
+                load_kernels([self.fill_kernel], self.device)
             if flags & newton.ModelFlags.BODY_PROPERTIES:
                 renewed = [*self.leaning.renew(self.model, self.motion), *self.kinematic_roots.renew(self.model)]
                 load_kernels(renewed, self.device)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="Warp has no CU
 ARCHITECTURE = 75
 """The oldest that Warp's compiler knows."""
 NOT_IMPORTED = ("newton_sap.integrations.isaaclab",)  # needs Isaac Lab, launches nothing
-ALWAYS = ("newton_sap.contacts.filling", "newton_sap.constraints.tendon_paths", "minimize lagged")
+ALWAYS = ("newton_sap.contacts.filling", "fill", "newton_sap.constraints.tendon_paths", "minimize lagged")
 """What the usual run compiles: both ways in which lanes work together, and a lock-free list."""
 
 
@@ -55,6 +55,7 @@ def kernels_made_for_models():
         )
         found[f"sensitivity {law}"] = sensitivity_kernel(contact_law(law))
         found[f"power {law}"] = contact_power(contact_law(law))
+    found["fill"], found["fill with edges"] = filling.fill_kernel(False), filling.fill_kernel(True)
     found["follow tied"], found["follow tied mixed"] = map(follow_tied_kernel, (wp.float64, wp.float32))
     for name, value in vars(recording).items():
         if isinstance(value, wp.Kernel) and not value.options.get("enable_backward"):
@@ -83,7 +84,8 @@ def test_compiles_for_cuda(kernel, tmp_path, monkeypatch):
 def test_blocks_are_as_large_as_their_modules_say():
     """Trees go in small blocks, groups by warps, the list of all groups by more lanes; a module for trees has no lanes."""
     found = kernels_of_modules()
-    assert block_dim(kernels_made_for_models()["minimize lagged"]) == block_dim(filling.fill_contacts) == BLOCK_DIM
+    made = kernels_made_for_models()
+    assert block_dim(made["minimize lagged"]) == block_dim(made["fill"]) == BLOCK_DIM
     assert block_dim(filling.number_slots) == LANES_OF_A_LIST
     of_trees = {name for name, kernel in found.items() if block_dim(kernel) == TREES_PER_BLOCK}
     assert {kernels.module.name for kernels in (kinematics, free_motion, integrate)} == of_trees

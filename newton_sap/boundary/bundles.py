@@ -119,7 +119,6 @@ def contact_options(options) -> ContactOptions:
     out.body_inertia_weight = int(options.contact_weight == "body_inertia")
     out.joint_blocks = int(options.contact_weight == "joint_blocks")
     out.ahead = int(options.dissipation_ahead_of_touch)
-    out.pass_over_edges = int(options.pass_over_edges)
     out.hunt_crossley = int(law.hunt_crossley)
     out.spin_friction = int(options.spin_friction)
     out.spins_wait = int(options.friction_bound == "solved" and not law.friction_bounds)

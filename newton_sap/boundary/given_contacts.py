@@ -5,14 +5,29 @@ from __future__ import annotations
 import logging
 
 import newton
+import numpy as np
 import warp as wp
 
 from ..contacts.corners import corner_kernels
+from ..contacts.filling import fill_kernel
+from ..contacts.internal_edges import may_have_edges
 from ..contacts.rows import ContactRows
 from ..workspace import Pools
 from .capacity import contact_capacity, contact_storage, large_group_storage
+from .topology import Topology, moved_links
 
 logger = logging.getLogger("newton_sap")
+
+
+def _bodies_that_stay(model: newton.Model, topology: Topology) -> np.ndarray:
+    """Tell which bodies no unknown may move: where one is kinematic, any, since that holds what is rigidly one with it."""
+    if topology.prescribed or (model.body_flags.numpy() & int(newton.BodyFlags.KINEMATIC)).any():
+        return np.ones(model.body_count, dtype=bool)
+    stays = np.ones(model.body_count, dtype=bool)
+    links = topology.arrays["body_link"]
+    moved = moved_links(topology.arrays, links[links >= 0])
+    stays[np.isin(links, moved)] = False
+    return stays
 
 
 class GivenContacts:
@@ -79,6 +94,15 @@ class GivenContacts:
         if size.needs_iterations:
             self.large = large_group_storage(size, self.problem, self.motion, self.pools, device)
         self._look_for_corners()
+        self._look_for_edges()
+
+    def _look_for_edges(self) -> None:
+        """Find out whether edges may lie inside surfaces."""
+        edges = self.options.pass_over_edges and self.model.shape_count > 0
+        if edges:
+            compounds = len(self.topology.arrays["dof_faces"]) > 0
+            edges = may_have_edges(self.model, _bodies_that_stay(self.model, self.topology), compounds)
+        self.fill_kernel = fill_kernel(edges)
 
     def _look_for_corners(self) -> None:
         """Find out which shapes come down on corners beside those that are found, and make room to tell which."""

@@ -1,5 +1,7 @@
 """From Newton's ``Contacts`` to the contact pool: geometry and which contacts may act in this step."""
 
+from functools import cache
+
 import newton
 import warp as wp
 
@@ -293,83 +295,90 @@ def count_dropped(stats: Stats, g: int, dropped: int, capacity: int):
             )
 
 
-@wp.kernel(cuda_max_registers=REGISTERS)
-def fill_contacts(
-    tree: Tree,
-    bodies: Bodies,
-    shapes: Shapes,
-    m: Motion,
-    arrivals: Arrivals,
-    pool: ContactPool,
-    stats: Stats,
-    rows: ContactRows,
-    options: ContactOptions,
-    state: StateArrays,
-    dt: wp.float64,
-    clusters: Clusters,
-):
-    """One block per group: its lane 0 lists the group's rows, all lanes sort them into slots and write points and materials."""
-    block, lane = wp.tid()
-    g = tree.first_group + block
-    per_contact = 1 + options.spin_friction
-    capacity = pool.row.shape[0]
-    share = share_of(tree, arrivals, pool, g, per_contact)
-    pack_tree(tree)
-    pack_motion(m)
-    pack_contacts(pool)
-    start = share[0]
-    count = share[1]
-    if lane == 0:
-        pool.group_start[g] = start
-        list_rows(arrivals, pool, rows, shapes, options.spin_friction, g, start, count)
-        if count < arrivals.group_count[g]:
-            missing = count_missing(arrivals, pool, rows, shapes, options.spin_friction, g, start, count)
-            count_dropped(stats, g, missing, capacity / per_contact)
-        if may_split(tree, clusters, g):
-            find_clusters(tree, m, shapes, rows, arrivals, pool, clusters, g, count)
-    sync()
-    share_sorting(arrivals, rows, order_of(tree, clusters, g), pool.row, pool.spin_of, start, count, lane)
-    first = int(start)
-    look_for_edges = options.pass_over_edges == 1
-    while first < start + count:
-        # No function of its own: too large to be inlined, it would have bundles copied for each group.
-        for slot in range(first + lane, start + count, wp.block_dim()):
-            i = row_of(pool.row[slot])
-            spin = is_spin(pool.row[slot])
-            # gap_as_found, written out: called here, too, it would not be inlined, and the stage takes twice as long.
-            gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
-            gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
-            side = wp.where(corner_of(pool.row[slot]) > 0, -1, surface_side(tree, shapes, rows, gap, i))
-            touched = touched_at(gap, side)  # an edge stays where it was found, whatever rolls over it
-            gap.passed = passed_by(gap)
-            gap = touched_now(tree, shapes, m, rows, options, state, gap, i, dt)
-            pair = material_of(shapes, rows, options, i, dt)
-            store(pool, slot, gap, pair, options, spin)
-            note(pool, slot, side, touched, gap.passed, spared_by_spin(m, shapes, rows, gap, options, i, dt))
-            pool.body_a[slot] = shapes.body[rows.shape0[i]]
-            pool.spin_of[slot] = -1
-            if spin:
-                pool.spin_of[slot] = slot - 1  # a contact comes right before its spin
-            else:
-                pool.bias[slot] = pool.bias[slot] + belt_velocity(rows, i, gap.normal)
+@cache
+def fill_kernel(edges: bool) -> wp.Kernel:
+    """Return the kernel that fills slots: with ``edges`` it passes over those inside surfaces, on which half of its compilation is spent."""
+
+    @wp.kernel(cuda_max_registers=REGISTERS, enable_backward=False, module="unique")
+    def fill_contacts(
+        tree: Tree,
+        bodies: Bodies,
+        shapes: Shapes,
+        m: Motion,
+        arrivals: Arrivals,
+        pool: ContactPool,
+        stats: Stats,
+        rows: ContactRows,
+        options: ContactOptions,
+        state: StateArrays,
+        dt: wp.float64,
+        clusters: Clusters,
+    ):
+        """One block per group: its lane 0 lists the group's rows, all lanes sort them into slots and write points and materials."""
+        block, lane = wp.tid()
+        g = tree.first_group + block
+        per_contact = 1 + options.spin_friction
+        capacity = pool.row.shape[0]
+        share = share_of(tree, arrivals, pool, g, per_contact)
+        pack_tree(tree)
+        pack_motion(m)
+        pack_contacts(pool)
+        start = share[0]
+        count = share[1]
+        if lane == 0:
+            pool.group_start[g] = start
+            list_rows(arrivals, pool, rows, shapes, options.spin_friction, g, start, count)
+            if count < arrivals.group_count[g]:
+                missing = count_missing(arrivals, pool, rows, shapes, options.spin_friction, g, start, count)
+                count_dropped(stats, g, missing, capacity / per_contact)
+            if may_split(tree, clusters, g):
+                find_clusters(tree, m, shapes, rows, arrivals, pool, clusters, g, count)
         sync()
-        first = start + count
-        if look_for_edges:
-            look_for_edges = False
-            left = pass_over_edges(tree, bodies, shapes, m, arrivals, pool, rows, state, start, count, lane, dt)
-            if left < count:  # what moved up is written once more
-                first = first_passed_over(pool, start)
-                count = left
-                sync()
-    awake = wp.float64(0.0)
-    for slot in range(start + lane, start + count, wp.block_dim()):
-        pool.phi0[slot] += stored_spare(pool, slot)  # edges are told by how far apart surfaces are now
-        if not is_asleep(arrivals, row_of(pool.row[slot])):
-            awake += wp.float64(1.0)
-    taking_part = int(total(awake))
-    if lane == 0:
-        pool.group_count[g] = count
-        share_contacts(tree, arrivals, pool, clusters, g, count, taking_part)
+        share_sorting(arrivals, rows, order_of(tree, clusters, g), pool.row, pool.spin_of, start, count, lane)
+        first = int(start)
+        looks = bool(edges)
+        while first < start + count:
+            # No function of its own: too large to be inlined, it would have bundles copied for each group.
+            for slot in range(first + lane, start + count, wp.block_dim()):
+                i = row_of(pool.row[slot])
+                spin = is_spin(pool.row[slot])
+                # gap_as_found, written out: called here, too, it would not be inlined, and the stage takes twice as long.
+                gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
+                gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
+                side = wp.where(corner_of(pool.row[slot]) > 0, -1, surface_side(tree, shapes, rows, gap, i))
+                touched = touched_at(gap, side)  # an edge stays where it was found, whatever rolls over it
+                gap.passed = passed_by(gap)
+                gap = touched_now(tree, shapes, m, rows, options, state, gap, i, dt)
+                pair = material_of(shapes, rows, options, i, dt)
+                store(pool, slot, gap, pair, options, spin)
+                note(pool, slot, side, touched, gap.passed, spared_by_spin(m, shapes, rows, gap, options, i, dt))
+                pool.body_a[slot] = shapes.body[rows.shape0[i]]
+                pool.spin_of[slot] = -1
+                if spin:
+                    pool.spin_of[slot] = slot - 1  # a contact comes right before its spin
+                else:
+                    pool.bias[slot] = pool.bias[slot] + belt_velocity(rows, i, gap.normal)
+            sync()
+            first = start + count
+            if wp.static(edges):
+                if looks:
+                    looks = False
+                    left = pass_over_edges(tree, bodies, shapes, m, arrivals, pool, rows, state, start, count, lane, dt)
+                    if left < count:  # what moved up is written once more
+                        first = first_passed_over(pool, start)
+                        count = left
+                        sync()
+        awake = wp.float64(0.0)
+        for slot in range(start + lane, start + count, wp.block_dim()):
+            pool.phi0[slot] += stored_spare(pool, slot)  # edges are told by how far apart surfaces are now
+            if not is_asleep(arrivals, row_of(pool.row[slot])):
+                awake += wp.float64(1.0)
+        taking_part = int(total(awake))
+        if lane == 0:
+            pool.group_count[g] = count
+            share_contacts(tree, arrivals, pool, clusters, g, count, taking_part)
+
+    return fill_contacts
 
 
 @wp.kernel

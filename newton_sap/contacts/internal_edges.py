@@ -12,6 +12,8 @@ What is within a face is no edge, though the plane of what leans on a rim beside
 through it. And of facets of a hollow, each nearly in the plane of the next, no one goes because of another that would go as well.
 """
 
+import newton
+import numpy as np
 import warp as wp
 
 from ..linalg.lanes import sync, total
@@ -45,7 +47,10 @@ from .shape_geometry import (
     BOX,
     FIFTH,
     GENTLE,
+    HEIGHTFIELD,
+    MESH,
     NEAR,
+    PLANE,
     REACH,
     REPORTED,
     facet_below,
@@ -67,6 +72,7 @@ OPPOSED = wp.constant(wp.float64(-0.1))
 
 PASSED_OVER, KEPT, WAITS = wp.constant(-2), wp.constant(-3), wp.constant(-4)
 """In place of the contact whose spin a slot holds: it is to go, or would but for others that are to go, or sleeps too far away to be asked."""
+_ROUND = tuple(int(newton.GeoType[kind]) for kind in ("SPHERE", "CAPSULE", "ELLIPSOID"))
 NEXT = wp.constant(wp.float64(2.5))
 """Speed [m/s] that what sleeps would have to gain within the step to be met, from which on it is not asked."""
 
@@ -473,3 +479,17 @@ def pass_over_edges(
         close_ranks(pool, start, count)
     sync()
     return left
+
+
+def may_have_edges(model: newton.Model, body_stays: np.ndarray, compounds: bool) -> bool:
+    """Return whether edges may lie inside a surface of a model, which runs on the host.
+
+    ``body_stays`` says which bodies no unknown may move, ``compounds`` whether several shapes with flat faces are on one. What is round, or
+    a plane without borders, has no edges.
+    """
+    kinds, bodies = model.shape_type.numpy(), model.shape_body.numpy()
+    collides = (model.shape_flags.numpy() & int(newton.ShapeFlags.COLLIDE_SHAPES)) != 0
+    endless = (kinds == int(PLANE)) & ~(model.shape_scale.numpy()[:, 0] > 0.0)
+    stays = np.append(body_stays, True)[bodies]  # the world comes last
+    meshes = np.isin(kinds, (int(MESH), int(HEIGHTFIELD)))
+    return bool((collides & ~endless & ~np.isin(kinds, _ROUND) & (stays | meshes | compounds)).any())

@@ -24,7 +24,6 @@ class ContactOptions:
     joint_blocks: int  # of the Delassus weight
     hunt_crossley: int  # the contact model's normal law
     ahead: int  # dissipation_ahead_of_touch
-    pass_over_edges: int
     spin_friction: int
     spins_wait: int  # whether spins have no bound until the solve tells one: depth and damping do not know an impact
     rigid_unset: int  # unset_materials

@@ -3,12 +3,14 @@
 import warp as wp
 
 from .corners import fill_corners, take_along
-from .filling import collect_contacts, count_foreign, enter_late, fill_contacts, leave_contacts, number_slots
+from .filling import collect_contacts, count_foreign, enter_late, leave_contacts, number_slots
 
 
 def kernels_of(solver) -> list[wp.Kernel]:
     """Return kernels that stand for the modules the stage needs."""
-    return [collect_contacts, number_slots, *solver.corner_kernels] if solver.model.shape_count else [count_foreign]
+    if not solver.model.shape_count:
+        return [count_foreign]
+    return [collect_contacts, number_slots, solver.fill_kernel, *solver.corner_kernels]
 
 
 def fill_pool(solver, frame, stats) -> None:
@@ -30,6 +32,6 @@ def fill_pool(solver, frame, stats) -> None:
         launches.part_items(take_along, len(arrivals.next), [*where, arrivals, *given])
     launches.groups(enter_late, [solver.shapes, arrivals, frame.rows, solver.contact_options])
     launches.parts(number_slots, [arrivals])
-    launches.groups(fill_contacts, [*where, arrivals, pool, stats, *given, clusters])
+    launches.groups(solver.fill_kernel, [*where, arrivals, pool, stats, *given, clusters])
     if solver.corner_kernels:
         launches.groups(fill_corners, [*where, pool, *given])
