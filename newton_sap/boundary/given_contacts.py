@@ -21,12 +21,10 @@ logger = logging.getLogger("newton_sap")
 
 def _bodies_that_stay(model: newton.Model, topology: Topology) -> np.ndarray:
     """Tell which bodies no unknown may move: where one is kinematic, any, since that holds what is rigidly one with it."""
-    if topology.prescribed or (model.body_flags.numpy() & int(newton.BodyFlags.KINEMATIC)).any():
-        return np.ones(model.body_count, dtype=bool)
-    stays = np.ones(model.body_count, dtype=bool)
     links = topology.arrays["body_link"]
-    moved = moved_links(topology.arrays, links[links >= 0])
-    stays[np.isin(links, moved)] = False
+    stays = ~np.isin(links, moved_links(topology.arrays, links[links >= 0]))
+    if topology.prescribed or (model.body_flags.numpy() & int(newton.BodyFlags.KINEMATIC)).any():
+        stays[:] = True
     return stays
 
 

@@ -30,8 +30,7 @@ def names_two_shapes(rows: ContactRows, shapes: Shapes, i: int):
 def gap_as_found(tree: Tree, bodies: Bodies, shapes: Shapes, m: Motion, rows: ContactRows, state: StateArrays, i: int):
     """Gap at the points that were found, which their bodies have carried along; a mesh leaves a box by the face that it grazes."""
     gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
-    gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
-    return gap
+    return leave_by_face(tree, shapes, m, rows, state, gap, i)
 
 
 @wp.func
@@ -40,8 +39,7 @@ def gap_now(tree: Tree, bodies: Bodies, shapes: Shapes, m: Motion, rows: Contact
     gap = measure_gap(tree, bodies, shapes, m, rows, state, i)
     gap = leave_by_face(tree, shapes, m, rows, state, gap, i)
     gap = roll_on(tree, shapes, m, rows, state, gap, i, may_turn(shapes, rows, i))
-    gap = face_plane(shapes, m, rows, gap, i)
-    return gap
+    return face_plane(shapes, m, rows, gap, i)
 
 
 @wp.func
@@ -59,5 +57,4 @@ def touched_now(
     """From a gap as found to all of it in this step: what rolls is touched elsewhere, and what flies past an edge meets no face."""
     gap = roll_on(tree, shapes, m, rows, state, gap, i, may_roll(shapes, rows, i))
     gap = face_plane(shapes, m, rows, gap, i)
-    gap = longest_apart(tree, shapes, m, rows, options, state, gap, i, dt)
-    return gap
+    return longest_apart(tree, shapes, m, rows, options, state, gap, i, dt)
